@@ -1,0 +1,266 @@
+//! Events of a session as a client reads them in the views `full` and `coalesced`.
+//!
+//! The daemon writes these bytes itself (its `ring` module, without an intermediate value); these types are what a
+//! client decodes them into, and what the documentation is made from. An event or a field that this build does not
+//! know never fails to decode.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{EntryId, Seq, SessionId, ToolCallId};
+use crate::message::{Message, ToolResult, Usage};
+use crate::methods::{AttachResult, Entry, RunEnd};
+
+/// Name of the notification that carries events.
+pub const EVENT_METHOD: &str = "event";
+
+/// Parameters of the `event` notification.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// First of the events that a merged event covers; absent for a single event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Seq>,
+    /// Number of the (last) event: the cursor after it.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// A run (or, after a retry, its next attempt) begins.
+    AgentStart {},
+    /// A turn begins.
+    TurnStart {},
+    /// A message begins. A finished message (system, user, tool result, failed request) comes with its content in `message_end`.
+    MessageStart {
+        /// Role of the message.
+        role: String,
+        /// The entry it is or will be.
+        entry_id: EntryId,
+        /// For assistant messages: the message as it begins, without content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+    },
+    /// The streaming assistant message grew.
+    MessageUpdate {
+        /// Usage so far, only when it changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// What was added.
+        assistant_message_event: AssistantMessageEvent,
+    },
+    /// A message is complete and on disk.
+    MessageEnd {
+        /// The message; absent for tool results, whose content `tool_execution_end` carried.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+        /// Its entry.
+        entry_id: EntryId,
+        /// For tool results: the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<ToolCallId>,
+    },
+    /// A turn ended.
+    TurnEnd {
+        /// Entry of the assistant message.
+        entry_id: EntryId,
+        /// Entries of the tool results, in call order.
+        tool_result_ids: Vec<EntryId>,
+    },
+    /// The agent stopped; with `willRetry` a new attempt follows.
+    AgentEnd {
+        /// Entries of the messages of this run.
+        entry_ids: Vec<EntryId>,
+        /// Whether the request is tried again.
+        will_retry: bool,
+    },
+    /// The session is idle again.
+    AgentSettled {
+        /// Whether a person stopped the run.
+        aborted: bool,
+        /// Why it ended.
+        reason: RunEnd,
+        /// What went wrong, for reasons `error` and `storage`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
+    },
+    /// A tool call begins.
+    ToolExecutionStart {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        args: Value,
+    },
+    /// A running tool printed something.
+    ToolExecutionUpdate {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The new output.
+        delta: String,
+    },
+    /// A tool call ended.
+    ToolExecutionEnd {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool.
+        tool_name: String,
+        /// Its result.
+        result: ToolResult,
+        /// Whether it failed.
+        is_error: bool,
+        /// Milliseconds it ran; absent when it never started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+    },
+    /// The queues changed.
+    QueueUpdate {
+        /// Texts to be injected after the current turn.
+        steering: Vec<String>,
+        /// Texts to be sent when the run would end.
+        follow_up: Vec<String>,
+    },
+    /// A failed request will be tried again after a pause.
+    AutoRetryStart {
+        /// Number of this retry, from 1.
+        attempt: u32,
+        /// Most retries.
+        max_attempts: u32,
+        /// Length of the pause.
+        delay_ms: u64,
+        /// What failed.
+        error_message: String,
+    },
+    /// Retrying ended.
+    AutoRetryEnd {
+        /// Whether a retry succeeded.
+        success: bool,
+        /// Number of the last retry.
+        attempt: u32,
+        /// What failed in the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        final_error: Option<String>,
+    },
+    /// An entry other than a message was written.
+    EntryAppended {
+        /// The entry as it stands in the file.
+        entry: Entry,
+    },
+    /// The session's name changed.
+    SessionInfoChanged {
+        /// The name; absent when it has none any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// The model changed.
+    ModelChanged {
+        /// `provider/id` of the model.
+        model: String,
+    },
+    /// The thinking level changed.
+    ThinkingLevelChanged {
+        /// The level.
+        level: crate::message::ThinkingLevel,
+    },
+    /// A client attached.
+    ClientAttached {
+        /// Its name, or empty.
+        name: String,
+        /// Clients attached now.
+        clients: u32,
+    },
+    /// A client detached or went away.
+    ClientDetached {
+        /// Its name, or empty.
+        name: String,
+        /// Clients attached now.
+        clients: u32,
+    },
+    /// Something that a person should know: damaged lines in the file, a failed write, lines of another writer.
+    Notice {
+        /// What it is about: `damaged_lines`, `write_failed`, `foreign_entries`, `login_shell_env`.
+        kind: String,
+        /// What happened and what can be done.
+        message: String,
+    },
+    /// This client fell behind: events up to the cursor are replaced by the snapshot.
+    Lagged(Box<AttachResult>),
+    /// An event of a later version.
+    #[serde(untagged)]
+    Unknown(Value),
+}
+
+/// What was added to a streaming assistant message. `contentIndex` is the block's place in the message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum AssistantMessageEvent {
+    /// A text block begins.
+    TextStart {
+        /// Its place.
+        content_index: usize,
+    },
+    /// Text was added.
+    TextDelta {
+        /// Its place.
+        content_index: usize,
+        /// The text.
+        delta: String,
+    },
+    /// A text block is complete.
+    TextEnd {
+        /// Its place.
+        content_index: usize,
+    },
+    /// A thinking block begins.
+    ThinkingStart {
+        /// Its place.
+        content_index: usize,
+    },
+    /// Thinking was added.
+    ThinkingDelta {
+        /// Its place.
+        content_index: usize,
+        /// The text.
+        delta: String,
+    },
+    /// A thinking block is complete.
+    ThinkingEnd {
+        /// Its place.
+        content_index: usize,
+    },
+    /// A tool call begins.
+    #[serde(rename = "toolcall_start")]
+    ToolcallStart {
+        /// Its place.
+        content_index: usize,
+        /// The call.
+        id: ToolCallId,
+        /// The tool.
+        tool_name: String,
+    },
+    /// Text of the arguments was added.
+    #[serde(rename = "toolcall_delta")]
+    ToolcallDelta {
+        /// Its place.
+        content_index: usize,
+        /// The text.
+        delta: String,
+    },
+    /// A tool call is complete; its parsed arguments come with `message_end`.
+    #[serde(rename = "toolcall_end")]
+    ToolcallEnd {
+        /// Its place.
+        content_index: usize,
+    },
+    /// An update of a later version.
+    #[serde(untagged)]
+    Unknown(Value),
+}

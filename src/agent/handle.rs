@@ -1,0 +1,283 @@
+//! The cloneable handle of a session actor, and the messages it sends.
+//!
+//! Each method returns in two steps, so that a connection can apply its requests in order without waiting for
+//! slow ones: awaiting the method hands the request to the actor's mailbox (and waits while that is full); awaiting
+//! the returned [`Pending`] waits for the answer.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use agentd_protocol::message::ContentBlock;
+use agentd_protocol::methods::{
+    AttachResult, Empty, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy,
+    PromptResult, Queue, SessionState, SessionStats, View, WaitResult,
+};
+use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::model::Model;
+use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::ring::{Ring, Subscription, Wake};
+
+/// An answer of the session together with the cursor that it reflects.
+#[derive(Debug)]
+pub struct Answer<T> {
+    /// The answer.
+    pub value: T,
+    /// Number of the last event it reflects; the connection writes events up to it before the answer.
+    pub seq: Seq,
+}
+
+/// What a session can answer instead of a result.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A run is going on.
+    #[error("a run is going on; wait for agent_settled, or send ifBusy \"steer\" or \"followUp\"")]
+    Busy,
+    /// The session is in another state than the request needs.
+    #[error("{0}")]
+    WrongState(&'static str),
+    /// A parameter is out of range.
+    #[error("{message}")]
+    InvalidParam {
+        /// The parameter.
+        param: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// No such entry.
+    #[error("no entry {0} in this session; get_entries lists them")]
+    UnknownEntry(EntryId),
+    /// No such model.
+    #[error("no model {0}; get_available_models lists those that can be used")]
+    UnknownModel(String),
+    /// No model can be used.
+    #[error("{0}")]
+    NoModel(String),
+    /// The session's file could not be read or written.
+    #[error("{0}")]
+    Storage(String),
+    /// Another process writes the session.
+    #[error("{path} is being written by {owner}; attach there, or fork the session")]
+    Locked {
+        /// The session file.
+        path: String,
+        /// Who holds it.
+        owner: String,
+    },
+    /// The working directory cannot be entered.
+    #[error("working directory {path}: {message}")]
+    WorkingDirectory {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The session's actor has ended.
+    #[error("the session has closed; open it again")]
+    Closed,
+    /// The session's actor failed.
+    #[error("the session stopped because of a fault of the daemon; open it again, its file is whole")]
+    Failed,
+}
+
+/// Result of a request to a session.
+pub type SessionResult<T> = Result<Answer<T>, SessionError>;
+
+/// Number of a connection, unique within the daemon's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// Who sends a request.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The connection.
+    pub id: ClientId,
+    /// Its name, or empty.
+    pub name: Arc<str>,
+}
+
+/// A user message on its way into a session.
+#[derive(Clone, Debug)]
+pub struct UserInput {
+    /// The text.
+    pub message: String,
+    /// Images that go with it.
+    pub images: Vec<ContentBlock>,
+    /// The client's own id of it.
+    pub client_message_id: Option<String>,
+    /// Who sent it.
+    pub client: Client,
+}
+
+/// A wish to read a session's events.
+pub struct AttachRequest {
+    /// Last event seen before.
+    pub since: Option<Cursor>,
+    /// How to read.
+    pub view: View,
+    /// Whether a snapshot carries entries.
+    pub history: bool,
+    /// Who attaches.
+    pub client: Client,
+    /// Woken when there are events to pull.
+    pub wake: Arc<Wake>,
+}
+
+/// A new attachment.
+pub struct Attached {
+    /// What the client is answered.
+    pub result: AttachResult,
+    /// Where the connection pulls the events from.
+    pub subscription: Subscription,
+}
+
+/// One request in a session's mailbox.
+pub(crate) enum Command {
+    /// A user message that starts a run.
+    Prompt(UserInput, IfBusy, Reply<PromptResult>),
+    /// A user message to be injected after the current turn.
+    Steer(UserInput, Reply<PromptResult>),
+    /// A user message to be sent when the run would end.
+    FollowUp(UserInput, Reply<PromptResult>),
+    /// Ends the run.
+    Abort(Reply<Empty>),
+    /// Empties the queues.
+    ClearQueue(Reply<Queue>),
+    /// Goes on with an interrupted run.
+    Continue(Reply<PromptResult>),
+    /// Waits until idle.
+    Wait(Reply<WaitResult>),
+    /// Reads the state.
+    GetState(Reply<SessionState>),
+    /// Reads the model context.
+    GetMessages(Reply<GetMessagesResult>),
+    /// Reads entries.
+    GetEntries(GetEntriesParams, Reply<GetEntriesResult>),
+    /// Reads the last answer.
+    GetLastAssistantText(Reply<GetLastAssistantTextResult>),
+    /// Counts.
+    GetStats(Reply<SessionStats>),
+    /// Names the session.
+    SetName(String, Reply<Empty>),
+    /// Chooses the model (`provider/id[:level]`).
+    SetModel(String, Reply<Model>),
+    /// Chooses the thinking level.
+    SetThinkingLevel(ThinkingLevel, Reply<Empty>),
+    /// Replaces the environment.
+    SetEnv(BTreeMap<String, String>, Reply<Empty>),
+    /// Subscribes a connection.
+    Attach(Box<AttachRequest>, Reply<Attached>),
+    /// A connection no longer reads.
+    Detach(Client, Reply<Empty>),
+    /// Stops the run and ends the actor; the answer comes when all is on disk.
+    Close(Reply<Empty>),
+}
+
+/// Where an answer goes.
+pub(crate) type Reply<T> = oneshot::Sender<SessionResult<T>>;
+
+/// An answer that is on its way.
+pub struct Pending<T>(oneshot::Receiver<SessionResult<T>>);
+
+impl<T> Future for Pending<T> {
+    type Output = SessionResult<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A dropped sender means that the actor panicked or ended with the request in hand.
+        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(SessionError::Failed)))
+    }
+}
+
+/// Talks to one session's actor. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionHandle {
+    id: SessionId,
+    ring: Ring,
+    commands: mpsc::Sender<Command>,
+}
+
+macro_rules! requests {
+    ($($(#[doc = $doc:literal])* $name:ident($($arg:ident: $ty:ty),*) -> $result:ty = $variant:ident;)*) => {
+        $(
+            $(#[doc = $doc])*
+            ///
+            /// Returns once the request is in the mailbox.
+            ///
+            /// # Errors
+            /// [`SessionError::Closed`] when the actor has ended.
+            pub async fn $name(&self, $($arg: $ty),*) -> Result<Pending<$result>, SessionError> {
+                let (reply, answer) = oneshot::channel();
+                let command = Command::$variant($($arg,)* reply);
+                self.commands.send(command).await.map_err(|_| SessionError::Closed)?;
+                Ok(Pending(answer))
+            }
+        )*
+    };
+}
+
+impl SessionHandle {
+    /// Makes the handle of an actor that reads from the other end of `commands` and publishes to `ring`.
+    pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Command>) -> Self {
+        Self { id, ring, commands }
+    }
+
+    /// Returns the session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Returns the session's events.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Tells whether the actor has ended.
+    pub fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    requests! {
+        /// Starts a run with a user message, or does with it what `if_busy` says.
+        prompt(input: UserInput, if_busy: IfBusy) -> PromptResult = Prompt;
+        /// Queues a message to be injected after the current turn.
+        steer(input: UserInput) -> PromptResult = Steer;
+        /// Queues a message to be sent when the run would end.
+        follow_up(input: UserInput) -> PromptResult = FollowUp;
+        /// Ends the run; answered when it has settled.
+        abort() -> Empty = Abort;
+        /// Empties both queues.
+        clear_queue() -> Queue = ClearQueue;
+        /// Goes on with an interrupted run.
+        continue_run() -> PromptResult = Continue;
+        /// Waits until the session is idle.
+        wait() -> WaitResult = Wait;
+        /// Reads the state.
+        state() -> SessionState = GetState;
+        /// Reads the model context.
+        messages() -> GetMessagesResult = GetMessages;
+        /// Reads entries.
+        entries(params: GetEntriesParams) -> GetEntriesResult = GetEntries;
+        /// Reads the last answer's text.
+        last_assistant_text() -> GetLastAssistantTextResult = GetLastAssistantText;
+        /// Counts messages, tokens and cost.
+        stats() -> SessionStats = GetStats;
+        /// Names the session.
+        set_name(name: String) -> Empty = SetName;
+        /// Chooses the model, `provider/id[:thinkingLevel]`.
+        set_model(name: String) -> Model = SetModel;
+        /// Chooses the thinking level.
+        set_thinking_level(level: ThinkingLevel) -> Empty = SetThinkingLevel;
+        /// Replaces the environment of tools and key look-up.
+        set_env(env: BTreeMap<String, String>) -> Empty = SetEnv;
+        /// Subscribes a connection to the events.
+        attach(request: Box<AttachRequest>) -> Attached = Attach;
+        /// Tells that a connection no longer reads.
+        detach(client: Client) -> Empty = Detach;
+        /// Stops the run and ends the actor; answered when all is on disk.
+        close() -> Empty = Close;
+    }
+}

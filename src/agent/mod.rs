@@ -1,0 +1,3 @@
+//! The agent: the session machine (pure), and the actor that performs what it decides.
+
+pub mod event;

@@ -1,0 +1,3 @@
+//! Settings and where things are on disk.
+
+pub mod env;

@@ -1,0 +1,36 @@
+//! Every limit, default, timeout and file name of the daemon, with its unit in the name and its reason in the doc.
+
+use std::time::Duration;
+
+/// Largest message a client may send, in bytes: a prompt with a few full-size images fits, a runaway writer does not.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Most requests in one batch.
+pub const MAX_BATCH: usize = 1000;
+/// Unsent answers of a connection at which its requests are no longer read, in bytes.
+pub const MAX_UNSENT_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Requests that wait in a session's mailbox; when it is full, connections wait and so stop reading.
+pub const SESSION_MAILBOX: usize = 64;
+/// Most turns of one run unless the session says otherwise.
+pub const DEFAULT_MAX_TURNS: u32 = 50;
+/// Bytes of encoded events held for replay over all sessions.
+pub const RING_BUDGET_BYTES: usize = 64 * 1024 * 1024;
+/// Deltas of a finished message leave the ring this long after the session settled.
+pub const RING_DELTA_KEEP: Duration = Duration::from_secs(30);
+/// Longest time that a merged event of the `coalesced` view stays open.
+pub const COALESCE_WINDOW: Duration = Duration::from_millis(40);
+/// Size of the entries in an attach snapshot, in bytes.
+pub const SNAPSHOT_ENTRY_BYTES: usize = 256 * 1024;
+/// Least time between two `tool_execution_update` events of one call (pi: the same).
+pub const TOOL_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+/// Retries of a failed request (pi: the same).
+pub const MAX_RETRIES: u32 = 3;
+/// Pause before the first retry; it doubles each time (pi: the same).
+pub const RETRY_BASE_DELAY: Duration = Duration::from_millis(2000);
+/// Longest pause between retries, and longest `Retry-After` that is waited for (pi: the same cap on its own delay).
+pub const MAX_RETRY_DELAY: Duration = Duration::from_millis(60_000);
+/// Tool output kept for the model, in lines (pi: the same).
+pub const TOOL_OUTPUT_LINES: usize = 2000;
+/// Tool output kept for the model, in bytes (pi: the same).
+pub const TOOL_OUTPUT_BYTES: usize = 50 * 1024;
+/// Sessions without a run, client, queue or question that stay in memory.
+pub const MAX_IDLE_SESSIONS: usize = 256;

@@ -1,0 +1,10 @@
+//! agentd: a local daemon that hosts coding-agent sessions and streams them to clients over JSON-RPC.
+//!
+//! ARCHITECTURE.md has the map: which module does what, and what must never happen.
+
+pub mod agent;
+pub mod clock;
+pub mod config;
+pub mod constants;
+pub mod session;
+pub mod tasks;

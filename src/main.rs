@@ -1,0 +1,3 @@
+//! The daemon; everything is in the library.
+
+fn main() {}

@@ -1,0 +1,5 @@
+//! A session's entries as a tree, and what of it the model sees.
+//!
+//! Pure: this module never reads a clock, a file or the environment. Lines become entries in `store::record`.
+
+pub mod entry;

@@ -1,0 +1,1 @@
+//! Session id → handle: loading, unloading when idle, containment of crashes, and the list of sessions.

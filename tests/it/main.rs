@@ -1,0 +1,1 @@
+//! Black-box tests: the real programs, over the real socket and stdio, against a scripted model server.
