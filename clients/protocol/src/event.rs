@@ -5,8 +5,9 @@
 //! know never fails to decode.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::ids::{EntryId, Seq, SessionId, ToolCallId};
 use crate::message::{Message, ToolResult, Usage};
@@ -31,8 +32,9 @@ pub struct EventParams {
 }
 
 /// One event.
+// `remote = "Self"`: the derived functions become inherent ones, and the traits below call them; see `Deserialize`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[serde(remote = "Self", tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A run (or, after a retry, its next attempt) begins.
     AgentStart {},
@@ -198,6 +200,42 @@ pub enum Event {
     Unknown(Value),
 }
 
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Event::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    /// Reads from JSON only: an internally tagged enum buffers its content, and entries cannot be taken byte for byte
+    /// out of such a buffer, so the two events that carry entries are read from the text itself.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Tag<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Option<std::borrow::Cow<'a, str>>,
+        }
+        #[derive(Deserialize)]
+        struct Appended {
+            entry: Entry,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let text = raw.get();
+        let kind = serde_json::from_str(text).ok().and_then(|tag: Tag<'_>| tag.kind);
+        let known = match kind.as_deref() {
+            Some("entry_appended") => {
+                serde_json::from_str(text).ok().map(|Appended { entry }| Self::EntryAppended { entry })
+            }
+            Some("lagged") => serde_json::from_str(text).ok().map(Self::Lagged),
+            _ => None,
+        };
+        match known {
+            Some(event) => Ok(event),
+            None => Event::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
 /// What was added to a streaming assistant message. `contentIndex` is the block's place in the message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -264,3 +302,6 @@ pub enum AssistantMessageEvent {
     #[serde(untagged)]
     Unknown(Value),
 }
+
+#[cfg(test)]
+mod tests;

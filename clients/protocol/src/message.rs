@@ -240,6 +240,9 @@ pub struct ToolCall {
     /// Google's thought signature, replayed unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<String>,
+    /// In snapshots only, while the call still streams: the text of the arguments so far. Never stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_text: Option<String>,
 }
 
 /// Why a model response ended.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::ids::{Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
-use crate::message::{AssistantMessage, ContentBlock, Message, ThinkingLevel};
+use crate::message::{AssistantMessage, ContentBlock, Message, ThinkingLevel, ToolResult};
 use crate::model::Model;
 
 /// One method of the wire.
@@ -145,13 +145,27 @@ methods! {
 }
 
 /// Adds to a session method's result the cursor that it reflects.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WithSeq<T> {
     /// The result.
     #[serde(flatten)]
     pub result: T,
     /// Number of the last event that the answer reflects; events up to it are written before the answer.
     pub seq: Seq,
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for WithSeq<T> {
+    /// Reads from JSON only: a flattened result is buffered, and entries cannot be taken byte for byte out of that.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct OnlySeq {
+            seq: Seq,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let result = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        let OnlySeq { seq } = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        Ok(Self { result, seq })
+    }
 }
 
 /// Nothing.
@@ -528,7 +542,7 @@ pub struct Snapshot {
     /// The assistant message that is streaming, so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<OpenMessage>,
-    /// Tools that are running, with their output so far.
+    /// Tool calls that run or wait for their siblings, with their output so far.
     pub tools: Vec<RunningTool>,
     /// Messages waiting to be sent.
     pub queue: Queue,
@@ -547,7 +561,8 @@ pub struct OpenMessage {
     pub message: AssistantMessage,
 }
 
-/// A tool that is running.
+/// A tool call of the current turn whose result message is not among the entries yet: it runs, or it has ended and
+/// waits for the other calls of the turn (results are written in call order, after all have ended).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningTool {
@@ -559,6 +574,22 @@ pub struct RunningTool {
     pub args: Value,
     /// Output so far, the tail if it is long.
     pub output: String,
+    /// Its end, if it has ended: what `tool_execution_end` carried, which later events will not repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EndedTool>,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedTool {
+    /// Its result.
+    pub result: ToolResult,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Milliseconds it ran; absent when it never started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// Texts of the messages waiting to be sent.
