@@ -23,6 +23,12 @@ pub enum Message {
     ToolResult(ToolResultMessage),
     /// A shell command that a person ran inside the session.
     BashExecution(BashExecutionMessage),
+    /// The summary that stands for the older part of a compacted branch. Only in the context, never in the file.
+    CompactionSummary(CompactionSummaryMessage),
+    /// The summary of a branch that was left. Only in the context, never in the file.
+    BranchSummary(BranchSummaryMessage),
+    /// A message that an extension put into the context; the model sees it as the user's.
+    Custom(CustomMessage),
     /// Any other role, unchanged.
     #[serde(untagged)]
     Other(Value),
@@ -169,6 +175,55 @@ pub struct BashExecutionMessage {
     /// Left out of what the model sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_from_context: Option<bool>,
+    /// Milliseconds since the epoch.
+    #[serde(default)]
+    pub timestamp: i64,
+}
+
+/// The summary of what a compaction took out of the context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionSummaryMessage {
+    /// The summary, without the tags in which the model is given it.
+    pub summary: String,
+    /// Tokens in the context before the compaction.
+    #[serde(default)]
+    pub tokens_before: u64,
+    /// Milliseconds since the epoch.
+    #[serde(default)]
+    pub timestamp: i64,
+}
+
+/// The summary of a branch that was left for another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchSummaryMessage {
+    /// The summary, without the tags in which the model is given it.
+    pub summary: String,
+    /// The entry at which the branch was left.
+    #[serde(default)]
+    pub from_id: String,
+    /// Milliseconds since the epoch.
+    #[serde(default)]
+    pub timestamp: i64,
+}
+
+/// A message of an extension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomMessage {
+    /// Whose and what.
+    #[serde(default)]
+    pub custom_type: String,
+    /// Text and images. A bare string reads as one text block.
+    #[serde(deserialize_with = "blocks_or_text")]
+    pub content: Vec<ContentBlock>,
+    /// Whether it is shown to people.
+    #[serde(default)]
+    pub display: bool,
+    /// Facts for programs, never sent to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
     /// Milliseconds since the epoch.
     #[serde(default)]
     pub timestamp: i64,
