@@ -34,3 +34,19 @@ pub const TOOL_OUTPUT_LINES: usize = 2000;
 pub const TOOL_OUTPUT_BYTES: usize = 50 * 1024;
 /// Sessions without a run, client, queue or question that stay in memory.
 pub const MAX_IDLE_SESSIONS: usize = 256;
+/// Longest path of a Unix socket, in bytes: the system's `sun_path` without its final NUL.
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// Most of a settings file that is read, in bytes: far above any real one.
+pub const MAX_SETTINGS_BYTES: u64 = 1024 * 1024;
+/// Folder of the session files, in the state directory.
+pub const SESSIONS_DIR: &str = "sessions";
+/// The SQLite index, in the state directory.
+pub const INDEX_FILE: &str = "index.db";
+/// Folder of the crash journals, in the state directory.
+pub const JOURNAL_DIR: &str = "journal";
+/// Folder of complete tool outputs, in the state directory.
+pub const OUTPUTS_DIR: &str = "outputs";
+/// Models that the user configured, in the configuration directory and in pi's.
+pub const MODELS_FILE: &str = "models.json";
+/// pi's settings, in its directory.
+pub const SETTINGS_FILE: &str = "settings.json";

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod message;
 pub mod methods;
 pub mod model;
+pub mod paths;
 
 pub use ids::{ApprovalId, Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 

@@ -1,0 +1,183 @@
+//! Settings and their parsing. Pure.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::constants::{MAX_RETRIES, MAX_RETRY_DELAY, RETRY_BASE_DELAY};
+
+/// How failed requests to a model are tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetrySettings {
+    /// Whether they are tried again at all.
+    pub enabled: bool,
+    /// Most retries after the first attempt.
+    pub max_retries: u32,
+    /// Pause before the first retry; it doubles each time.
+    pub base_delay: Duration,
+    /// Longest pause, and longest `Retry-After` that is waited for.
+    pub max_delay: Duration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self { enabled: true, max_retries: MAX_RETRIES, base_delay: RETRY_BASE_DELAY, max_delay: MAX_RETRY_DELAY }
+    }
+}
+
+/// When what was written to a session file is also forced to the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Never: it survives the end of the daemon, not that of the machine.
+    Flush,
+    /// At user messages and ends of turns.
+    #[default]
+    Turn,
+    /// At each entry.
+    Entry,
+}
+
+/// A setting whose value cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {value:?}, but must be {expected}")]
+pub struct SettingError {
+    /// The variable.
+    pub name: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it may hold.
+    pub expected: &'static str,
+}
+
+/// The part of pi's `settings.json` that is used. Unknown members are ignored.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PiSettings {
+    retry: Option<PiRetry>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PiRetry {
+    enabled: Option<bool>,
+    max_retries: Option<u32>,
+    base_delay_ms: Option<u64>,
+    max_agent_delay_ms: Option<u64>,
+}
+
+impl RetrySettings {
+    /// Takes over what pi's settings say.
+    pub(super) fn with_pi(mut self, settings: &PiSettings) -> Self {
+        let Some(retry) = &settings.retry else { return self };
+        self.enabled = retry.enabled.unwrap_or(self.enabled);
+        self.max_retries = retry.max_retries.unwrap_or(self.max_retries);
+        self.base_delay = retry.base_delay_ms.map_or(self.base_delay, Duration::from_millis);
+        self.max_delay = retry.max_agent_delay_ms.map_or(self.max_delay, Duration::from_millis);
+        self
+    }
+
+    /// Takes over what the daemon's environment says.
+    pub(super) fn with_env(mut self, get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        if let Some(enabled) = parse_env(get, "AGENTD_RETRY_ENABLED", "true or false", parse_bool)? {
+            self.enabled = enabled;
+        }
+        if let Some(retries) = parse_env(get, "AGENTD_RETRY_MAX_RETRIES", "a whole number", parse_number)? {
+            self.max_retries = retries;
+        }
+        if let Some(delay) = parse_env(get, "AGENTD_RETRY_BASE_DELAY_MS", "milliseconds", parse_number)? {
+            self.base_delay = Duration::from_millis(delay);
+        }
+        if let Some(delay) = parse_env(get, "AGENTD_RETRY_MAX_DELAY_MS", "milliseconds", parse_number)? {
+            self.max_delay = Duration::from_millis(delay);
+        }
+        Ok(self)
+    }
+}
+
+impl Durability {
+    /// Reads `AGENTD_DURABILITY`.
+    pub(super) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let parse = |value: &str| match value {
+            "flush" => Some(Self::Flush),
+            "turn" => Some(Self::Turn),
+            "entry" => Some(Self::Entry),
+            _ => None,
+        };
+        Ok(parse_env(get, "AGENTD_DURABILITY", "flush, turn or entry", parse)?.unwrap_or_default())
+    }
+}
+
+fn parse_env<T>(
+    get: &dyn Fn(&str) -> Option<String>,
+    name: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, SettingError> {
+    match get(name).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => match parse(value.trim()) {
+            Some(parsed) => Ok(Some(parsed)),
+            None => Err(SettingError { name, value, expected }),
+        },
+    }
+}
+
+fn parse_bool(value: &str) -> Option<bool> {
+    match value {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_number<T: std::str::FromStr>(value: &str) -> Option<T> {
+    value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(vars: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        move |name| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    fn pi(json: &str) -> RetrySettings {
+        RetrySettings::default().with_pi(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn pi_settings_change_only_what_they_name() {
+        assert_eq!(pi("{}"), RetrySettings::default());
+        assert_eq!(pi(r#"{"retry":{"maxRetries":1},"theme":"dark"}"#).max_retries, 1);
+        let all = pi(r#"{"retry":{"enabled":false,"maxRetries":7,"baseDelayMs":5,"maxAgentDelayMs":9,"provider":{}}}"#);
+        let expected = RetrySettings {
+            enabled: false,
+            max_retries: 7,
+            base_delay: Duration::from_millis(5),
+            max_delay: Duration::from_millis(9),
+        };
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn environment_wins_over_pi() {
+        let get = env(&[("AGENTD_RETRY_BASE_DELAY_MS", "10"), ("AGENTD_RETRY_ENABLED", "on")]);
+        let retry = pi(r#"{"retry":{"enabled":false,"baseDelayMs":5}}"#).with_env(&get).unwrap();
+        assert_eq!((retry.enabled, retry.base_delay), (true, Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named() {
+        let error = RetrySettings::default().with_env(&env(&[("AGENTD_RETRY_MAX_RETRIES", "-1")])).unwrap_err();
+        assert_eq!(error.to_string(), r#"AGENTD_RETRY_MAX_RETRIES is "-1", but must be a whole number"#);
+        let error = Durability::from_env(&env(&[("AGENTD_DURABILITY", "always")])).unwrap_err();
+        assert_eq!(error.expected, "flush, turn or entry");
+    }
+
+    #[test]
+    fn durability_defaults_to_turns() {
+        assert_eq!(Durability::from_env(&env(&[])), Ok(Durability::Turn));
+        assert_eq!(Durability::from_env(&env(&[("AGENTD_DURABILITY", "entry")])), Ok(Durability::Entry));
+    }
+}
