@@ -7,6 +7,7 @@
 //! [`error_code::ERROR_CODES`].
 
 pub mod client;
+pub mod connect;
 pub mod error_code;
 pub mod event;
 pub mod framing;
