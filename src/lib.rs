@@ -6,5 +6,6 @@ pub mod agent;
 pub mod clock;
 pub mod config;
 pub mod constants;
+pub mod provider;
 pub mod session;
 pub mod tasks;
