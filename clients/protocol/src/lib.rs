@@ -16,6 +16,7 @@ pub mod message;
 pub mod methods;
 pub mod model;
 pub mod paths;
+pub mod session_view;
 
 pub use ids::{ApprovalId, Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 
