@@ -17,6 +17,7 @@ pub mod methods;
 pub mod model;
 pub mod paths;
 pub mod session_view;
+pub mod version;
 
 pub use ids::{ApprovalId, Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 
