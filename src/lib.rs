@@ -7,5 +7,6 @@ pub mod clock;
 pub mod config;
 pub mod constants;
 pub mod provider;
+pub mod ring;
 pub mod session;
 pub mod tasks;

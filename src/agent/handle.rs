@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use agentd_protocol::message::ContentBlock;
+use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
     AttachResult, Empty, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy,
     PromptResult, Queue, SessionState, SessionStats, View, WaitResult,
 };
-use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::model::Model;
 use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
 use tokio::sync::{mpsc, oneshot};
@@ -136,6 +136,7 @@ pub struct Attached {
 }
 
 /// One request in a session's mailbox.
+#[allow(dead_code, reason = "read by the actor")]
 pub(crate) enum Command {
     /// A user message that starts a run.
     Prompt(UserInput, IfBusy, Reply<PromptResult>),
@@ -220,6 +221,7 @@ macro_rules! requests {
 }
 
 impl SessionHandle {
+    #[allow(dead_code, reason = "called by the supervisor")]
     /// Makes the handle of an actor that reads from the other end of `commands` and publishes to `ring`.
     pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Command>) -> Self {
         Self { id, ring, commands }
