@@ -50,3 +50,29 @@ pub const OUTPUTS_DIR: &str = "outputs";
 pub const MODELS_FILE: &str = "models.json";
 /// pi's settings, in its directory.
 pub const SETTINGS_FILE: &str = "settings.json";
+/// Open files that the daemon allows itself, if the hard limit does: some tens of thousands of clients and sessions.
+pub const MAX_OPEN_FILES: u64 = 65_536;
+/// How long a daemon that may hold the socket is given to take a connection. A living one never needs it: the
+/// system accepts on its behalf until its queue is full.
+pub const LIVE_PROBE_LIMIT: Duration = Duration::from_millis(500);
+/// Pause after a failed accept (out of descriptors, for one); it doubles up to [`ACCEPT_PAUSE_MAX`].
+pub const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(10);
+/// Longest pause after a failed accept: how late a client is served once descriptors are free again.
+pub const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(1000);
+/// Drain: limit of the step that ends the accept loop, which only has to notice.
+pub const SHUTDOWN_ACCEPT_LIMIT: Duration = Duration::from_millis(500);
+/// Drain: limit of the step that aborts runs. Tools get 2 s to end by themselves before they are killed, and all
+/// must be gone within 5 s of the signal.
+pub const SHUTDOWN_ABORT_LIMIT: Duration = Duration::from_millis(4000);
+/// Drain: limit of the step that writes out what is in memory; a slow disk takes seconds to sync.
+pub const SHUTDOWN_FLUSH_LIMIT: Duration = Duration::from_millis(3000);
+/// Drain: limit of the step that writes the last answers; clients that do not read are left behind.
+pub const SHUTDOWN_GOODBYE_LIMIT: Duration = Duration::from_millis(1000);
+/// Drain: limit for tasks that were told to end.
+pub const SHUTDOWN_TASKS_LIMIT: Duration = Duration::from_millis(1000);
+/// Drain: limit for blocking work that still runs when all else is done; it is then cut off with the process.
+pub const SHUTDOWN_RUNTIME_LIMIT: Duration = Duration::from_millis(200);
+/// Most threads that run tasks. More than a few only cost memory: the work is small and mostly waiting.
+pub const MAX_WORKER_THREADS: usize = 4;
+/// Variable that sets the level of the log: off, error, warn, info (the default), debug or trace.
+pub const LOG_VARIABLE: &str = "AGENTD_LOG";

@@ -6,6 +6,8 @@ pub mod agent;
 pub mod clock;
 pub mod config;
 pub mod constants;
+pub mod daemon;
+pub mod fronts;
 pub mod provider;
 pub mod ring;
 pub mod session;

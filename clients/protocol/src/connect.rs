@@ -32,6 +32,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const START_POLL: Duration = Duration::from_millis(1);
 /// Pause before starting again when the daemon that ran is just ending.
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
+/// Size of the log at which a start begins a new one and keeps one old one.
+const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
 /// Most bytes of the log that an error message quotes.
 const LOG_QUOTE_BYTES: usize = 600;
 
@@ -314,6 +316,10 @@ impl Drop for Starting {
 
 fn open_log(path: &Path) -> Option<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(path.parent()?).ok()?;
+    // Before a start nobody writes to it; a daemon that runs for months adds little at the default level.
+    if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.len() > MAX_LOG_BYTES) {
+        let _ = std::fs::rename(path, path.with_extension("log.old"));
+    }
     private_file().open(path).ok()
 }
 
@@ -326,11 +332,19 @@ pub fn agentd_program() -> Result<PathBuf, ConnectError> {
     find_program(&paths::process_env, exe.as_deref()).ok_or(ConnectError::NoProgram)
 }
 
+/// Returns the program that runs, for one that is agentd itself.
+///
+/// # Errors
+/// [`ConnectError::NoProgram`] when it was removed and no other is found.
+pub fn own_program() -> Result<PathBuf, ConnectError> {
+    // One that was replaced while it runs is seen as "… (deleted)".
+    std::env::current_exe().ok().filter(|exe| exe.is_file()).map_or_else(agentd_program, Ok)
+}
+
 fn find_program(lookup: Lookup<'_>, exe: Option<&Path>) -> Option<PathBuf> {
     if let Some(path) = lookup("AGENTD_BIN").filter(|value| !value.is_empty()) {
         return Some(PathBuf::from(path));
     }
-    // A program that was replaced while it runs is seen as "… (deleted)"; its neighbour is the new one.
     let beside = exe.and_then(Path::parent).map(|dir| dir.join("agentd"));
     let path = lookup("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("agentd"));

@@ -1,0 +1,95 @@
+//! Logs: to stderr, or to the journal when stderr is one.
+//!
+//! At the default level a log line holds no message text, no tool output and no key. Other crates are held to
+//! warnings at every level, because at finer ones they print what passes through them, headers with keys included.
+
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+
+use crate::constants::LOG_VARIABLE;
+
+/// Starts logging and makes panics part of the log.
+pub(super) fn start() {
+    let wanted = std::env::var(LOG_VARIABLE).ok().filter(|value| !value.is_empty());
+    let level = wanted.as_deref().map_or(Some(LevelFilter::INFO), parse_level);
+    let registry = Registry::default().with(layer().with_filter(targets(level.unwrap_or(LevelFilter::INFO))));
+    // Only a second start in one process fails, as in tests; the first one's log is good.
+    let _ = registry.try_init();
+    log_panics();
+    if level.is_none() {
+        tracing::warn!("{LOG_VARIABLE} must be one of off, error, warn, info, debug, trace; info is used");
+    }
+}
+
+fn parse_level(text: &str) -> Option<LevelFilter> {
+    text.trim().parse().ok()
+}
+
+fn targets(level: LevelFilter) -> Targets {
+    Targets::new()
+        .with_default(LevelFilter::WARN.min(level))
+        .with_target("agentd", level)
+        .with_target("agentd_protocol", level)
+}
+
+fn layer() -> Box<dyn Layer<Registry> + Send + Sync> {
+    if stderr_is_journal()
+        && let Ok(journal) = tracing_journald::layer()
+    {
+        return journal.boxed();
+    }
+    let colours = std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
+    tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        // Reporting a failed write to stderr on stderr would panic once its reader is gone.
+        .log_internal_errors(false)
+        .boxed()
+}
+
+/// systemd says in `JOURNAL_STREAM` which file is the journal's; a redirected stderr is another one.
+fn stderr_is_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    let Ok(stderr) = std::fs::metadata("/proc/self/fd/2") else { return false };
+    stream == format!("{}:{}", stderr.dev(), stderr.ino())
+}
+
+/// The text of a panic may quote what was being worked on (a string that was cut at a wrong place, for one), so only
+/// the place is told at the default level.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current().name().unwrap_or("").to_owned();
+        tracing::error!(place, thread, "a fault of the daemon (panic); {LOG_VARIABLE}=debug shows its text");
+        let text = info.payload_as_str().unwrap_or("");
+        tracing::debug!(text, backtrace = %std::backtrace::Backtrace::capture(), "text of the panic");
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_crates_stay_quiet_at_every_level() {
+        let finest = targets(LevelFilter::TRACE);
+        assert!(finest.would_enable("agentd::rpc", &tracing::Level::TRACE));
+        assert!(!finest.would_enable("hyper_util::client", &tracing::Level::INFO));
+        assert!(finest.would_enable("hyper_util::client", &tracing::Level::WARN));
+        assert!(!targets(LevelFilter::ERROR).would_enable("reqwest", &tracing::Level::WARN));
+    }
+
+    #[test]
+    fn levels_are_words() {
+        assert_eq!(parse_level("debug"), Some(LevelFilter::DEBUG));
+        assert_eq!(parse_level("OFF"), Some(LevelFilter::OFF));
+        assert_eq!(parse_level("agentd=trace"), None);
+    }
+}
