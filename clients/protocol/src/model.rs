@@ -41,11 +41,15 @@ pub struct Model {
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelCost {
     /// Uncached prompt tokens.
+    #[serde(serialize_with = "crate::message::write_amount")]
     pub input: f64,
     /// Generated tokens.
+    #[serde(serialize_with = "crate::message::write_amount")]
     pub output: f64,
     /// Cached prompt tokens read.
+    #[serde(serialize_with = "crate::message::write_amount")]
     pub cache_read: f64,
     /// Prompt tokens written to a cache.
+    #[serde(serialize_with = "crate::message::write_amount")]
     pub cache_write: f64,
 }
