@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_protocol::message::{Message, ThinkingLevel};
+use agentd_protocol::message::{Message, ThinkingLevel, Usage};
 use agentd_protocol::{EntryId, SessionId};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -65,6 +65,26 @@ pub enum EntryBody {
     },
     /// A summary that stands for older entries of the branch.
     Compaction(Box<Compaction>),
+    /// A summary of another branch, at the place where that one was left.
+    BranchSummary {
+        /// The leaf of the branch that was left.
+        from: String,
+        /// The summary.
+        summary: String,
+        /// Tokens that the summary took.
+        usage: Option<Usage>,
+    },
+    /// A message that an extension put into the context (always [`Message::Custom`]).
+    CustomMessage(Arc<Message>),
+    /// Puts a label on an entry, or takes it away.
+    Label {
+        /// The entry.
+        target: EntryId,
+        /// The label.
+        label: Option<String>,
+    },
+    /// Tokens that were spent outside of model responses.
+    Usage(Usage),
     /// Anything that only its writer understands; agentd's own begin with `agentd.`.
     Custom {
         /// Whose and what.
@@ -90,6 +110,22 @@ pub struct Compaction {
     pub tokens_before: u64,
     /// Files read and modified so far (`readFiles`, `modifiedFiles`).
     pub details: Option<Value>,
+    /// Tokens that the summary took.
+    pub usage: Option<Usage>,
     /// System message to be replayed first.
     pub system_message: Option<Arc<Message>>,
 }
+
+impl Entry {
+    /// Returns the message of a message entry.
+    pub fn message(&self) -> Option<&Arc<Message>> {
+        match &self.body {
+            EntryBody::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+/// Type of the `custom` entry by which agentd moves the leaf: its parent is the entry moved to, so that the rule of
+/// the last line gives the same leaf in pi.
+pub const LEAF_MOVE_TYPE: &str = "agentd.leaf";

@@ -3,3 +3,7 @@
 //! Pure: this module never reads a clock, a file or the environment. Lines become entries in `store::record`.
 
 pub mod entry;
+pub mod tree;
+
+pub use entry::{Compaction, Entry, EntryBody, Header};
+pub use tree::SessionTree;
