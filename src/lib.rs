@@ -11,4 +11,5 @@ pub mod fronts;
 pub mod provider;
 pub mod ring;
 pub mod session;
+pub mod store;
 pub mod tasks;

@@ -1,0 +1,12 @@
+//! Sessions on disk: lines and entries, the append-only session file, the crash journal, and the index.
+//!
+//! All IO here blocks; callers run it on the blocking pool or on a thread of their own. The session files are the
+//! truth: the index and the journal can be deleted at any time without losing what was written.
+
+pub mod error;
+pub mod names;
+pub mod record;
+pub mod session_file;
+
+pub use error::StoreError;
+pub use session_file::{Appended, SessionFile, SyncMode};

@@ -1,0 +1,158 @@
+//! A whole file, line by line.
+
+use memchr::memchr_iter;
+
+use super::decode::{Line, decode_line};
+use super::migrate::Migration;
+use super::{CURRENT_VERSION, Damage, DamagedLine};
+use crate::session::{Entry, Header};
+
+/// A session file as it was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The first record.
+    pub header: Header,
+    /// All entries in file order, already in the current version.
+    pub entries: Vec<Entry>,
+    /// Lines that were skipped, or read with a loss.
+    pub damaged: Vec<DamagedLine>,
+    /// Whether the last line lacks its line end.
+    pub missing_newline: bool,
+    /// Version of the file; lower than the current one when it was migrated in memory.
+    pub version: u32,
+    /// Bytes that were read.
+    pub len: u64,
+    /// Where the last line begins if it lacks its line end; `len` otherwise.
+    pub complete_len: u64,
+    /// Whether that last line is a whole entry.
+    pub tail_is_entry: bool,
+}
+
+/// The file does not begin with a session header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotASession {
+    /// It has no record at all.
+    #[error("it is empty")]
+    Empty,
+    /// Nothing in it can be read.
+    #[error("it has no readable line")]
+    Unreadable,
+    /// Its first record is something else.
+    #[error("its first record is not a session header")]
+    NoHeader,
+}
+
+/// Reads a session line by line, so that a file need not be in memory as a whole beside its entries.
+#[derive(Debug, Default)]
+pub struct Loader {
+    header: Option<Header>,
+    entries: Vec<Entry>,
+    damaged: Vec<DamagedLine>,
+    migration: Option<Migration>,
+    offset: u64,
+    complete: u64,
+    missing_newline: bool,
+    tail_is_entry: bool,
+}
+
+impl Loader {
+    /// Returns a loader at the start of a file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells whether the header was read.
+    pub fn has_header(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Takes the next line, with its line end if it has one.
+    ///
+    /// # Errors
+    /// The first record is not a session header.
+    pub fn push_line(&mut self, line: &[u8]) -> Result<(), NotASession> {
+        let start = self.offset;
+        self.offset += line.len() as u64;
+        let content = line.strip_suffix(b"\n");
+        self.missing_newline = content.is_none() && !line.is_empty();
+        if content.is_some() {
+            self.complete = self.offset;
+        }
+        let content = content.unwrap_or(line);
+        let entries_before = self.entries.len();
+        let damage = match decode_line(self.migrated(content).as_deref().unwrap_or(content)) {
+            Line::Blank => None,
+            Line::Header(header) => self.take_header(header),
+            Line::Entry(_, _) if self.header.is_none() => return Err(NotASession::NoHeader),
+            Line::Entry(entry, damage) => {
+                self.entries.push(entry);
+                damage
+            }
+            Line::Damaged(damage) => Some(damage),
+        };
+        if let Some(damage) = damage {
+            self.damaged.push(DamagedLine { offset: start, len: content.len() as u64, damage });
+        }
+        self.tail_is_entry = self.missing_newline && self.entries.len() > entries_before;
+        Ok(())
+    }
+
+    fn take_header(&mut self, header: Header) -> Option<Damage> {
+        if self.header.is_some() {
+            return Some(Damage::SecondHeader);
+        }
+        if header.version < CURRENT_VERSION {
+            self.migration = Some(Migration::new(&header));
+        }
+        self.header = Some(header);
+        None
+    }
+
+    fn migrated(&mut self, line: &[u8]) -> Option<Vec<u8>> {
+        self.migration.as_mut()?.migrate_line(line)
+    }
+
+    /// Returns what was read.
+    ///
+    /// # Errors
+    /// No header came.
+    pub fn finish(self) -> Result<Loaded, NotASession> {
+        let Some(header) = self.header else {
+            return Err(if self.damaged.is_empty() { NotASession::Empty } else { NotASession::Unreadable });
+        };
+        Ok(Loaded {
+            version: header.version,
+            header,
+            entries: self.entries,
+            damaged: self.damaged,
+            missing_newline: self.missing_newline,
+            len: self.offset,
+            complete_len: self.complete,
+            tail_is_entry: self.tail_is_entry,
+        })
+    }
+}
+
+/// Reads a file that is in memory.
+///
+/// # Errors
+/// The bytes are no session.
+pub fn load_bytes(bytes: &[u8]) -> Result<Loaded, NotASession> {
+    let mut loader = Loader::new();
+    for line in lines_with_ends(bytes) {
+        loader.push_line(line)?;
+    }
+    loader.finish()
+}
+
+/// Splits at LF and nothing else; each line keeps its line end.
+pub(in crate::store) fn lines_with_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    let ends = memchr_iter(b'\n', bytes).map(|end| end + 1);
+    let last = (!bytes.is_empty() && !bytes.ends_with(b"\n")).then_some(bytes.len());
+    ends.chain(last).map(move |end| {
+        let line = &bytes[start..end];
+        start = end;
+        line
+    })
+}

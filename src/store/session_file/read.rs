@@ -1,0 +1,85 @@
+//! Reading, with care for what else may lie under the name.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+
+use super::super::error::{NotASessionReason, StoreError};
+use super::super::record::{Loaded, Loader, NotASession};
+
+/// Bytes in which a header must have come: a folder name is at most 4096 bytes long, so this is generous. Keeps a
+/// huge file of something else from being read to its end.
+const HEADER_WITHIN_BYTES: u64 = 1024 * 1024;
+
+const READ_BUFFER_BYTES: usize = 128 * 1024;
+
+/// Which file it is, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { dev: metadata.dev(), ino: metadata.ino() }
+    }
+}
+
+/// Opens a regular file and nothing else: opening a pipe waits, opening a device can do things.
+pub(super) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata), StoreError> {
+    let action = if write { "open for writing" } else { "open" };
+    check_regular(path, &fs::symlink_metadata(path).map_err(StoreError::io(path, action))?)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .append(write)
+        // Against a name that was exchanged since: no link is followed, no pipe waited for.
+        .custom_flags(O_NOFOLLOW | O_NONBLOCK)
+        .open(path)
+        .map_err(StoreError::io(path, action))?;
+    let metadata = file.metadata().map_err(StoreError::io(path, action))?;
+    check_regular(path, &metadata)?;
+    Ok((file, metadata))
+}
+
+fn check_regular(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    let odd = kind.is_dir() || kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device();
+    let why = if odd { NotASessionReason::NotAFile } else { NotASessionReason::Link };
+    Err(StoreError::NotASession { path: path.to_owned(), why })
+}
+
+pub(super) fn read_session(path: &Path) -> Result<(FileId, Loaded), StoreError> {
+    let (file, metadata) = open_regular(path, false)?;
+    let not_a_session =
+        |why: NotASession| StoreError::NotASession { path: path.to_owned(), why: NotASessionReason::Content(why) };
+    let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
+    let mut loader = Loader::new();
+    let (mut line, mut total) = (Vec::new(), 0_u64);
+    loop {
+        line.clear();
+        let count = if loader.has_header() {
+            reader.read_until(b'\n', &mut line)
+        } else {
+            reader.by_ref().take(HEADER_WITHIN_BYTES - total).read_until(b'\n', &mut line)
+        }
+        .map_err(StoreError::io(path, "read"))?;
+        if count == 0 {
+            break;
+        }
+        total += count as u64;
+        loader.push_line(&line).map_err(not_a_session)?;
+        if !loader.has_header() && total >= HEADER_WITHIN_BYTES {
+            return Err(not_a_session(NotASession::Unreadable));
+        }
+        // One huge line must not keep its room while the rest is read.
+        line.shrink_to(READ_BUFFER_BYTES);
+    }
+    Ok((FileId::of(&metadata), loader.finish().map_err(not_a_session)?))
+}
