@@ -1,1 +1,3 @@
 //! Black-box tests: the real programs, over the real socket and stdio, against a scripted model server.
+
+mod tidy;
