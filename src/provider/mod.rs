@@ -5,14 +5,27 @@
 //! request and tells how it went.
 
 pub mod args;
+mod builtin;
+pub mod client;
+mod context;
+mod definitions;
+mod demo;
+mod demo_stream;
 pub mod error;
 mod json_error;
 pub mod levels;
+pub mod models_json;
+pub mod openai_completions;
+pub mod registry;
 pub mod retry_after;
 pub mod secret;
+pub mod spec;
 pub mod stream;
 
+pub use client::{ModelRequest, ProviderClient};
 pub use error::{ErrorClass, ProviderError};
 pub use levels::{clamp_level, supported_levels};
+pub use registry::{ConfigNotice, ModelError, ModelRegistry};
 pub use secret::Secret;
+pub use spec::{ModelSpec, ProviderSpec};
 pub use stream::StreamEvent;

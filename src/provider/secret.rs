@@ -18,6 +18,11 @@ impl Secret {
         Self(Arc::from(text.as_ref().trim()))
     }
 
+    /// Wraps text whose white space matters: a piece of a value.
+    pub(super) fn verbatim(text: impl AsRef<str>) -> Self {
+        Self(Arc::from(text.as_ref()))
+    }
+
     /// Returns the key itself, for the one request header that needs it.
     pub fn expose(&self) -> &str {
         &self.0

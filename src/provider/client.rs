@@ -1,0 +1,82 @@
+//! Asks a model: the one entrance to all dialects.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::SessionId;
+use agentd_protocol::message::{Message, ThinkingLevel};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::demo_stream;
+use super::error::{ErrorClass, ProviderError};
+use super::spec::{API_DEMO, ModelSpec};
+use super::stream::StreamEvent;
+use crate::config::env::SessionEnv;
+
+/// One request to a model.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// The model.
+    pub spec: Arc<ModelSpec>,
+    /// The projected context, system message first. Failed and aborted responses may be in it; they are not sent.
+    pub messages: Vec<Arc<Message>>,
+    /// How much the model is asked to think; clamped to what it supports.
+    pub thinking: ThinkingLevel,
+    /// Where keys and proxies are looked up.
+    pub env: SessionEnv,
+    /// The session's working directory.
+    pub cwd: PathBuf,
+    /// The session.
+    pub session_id: SessionId,
+}
+
+/// Asks models. Cheap to clone; clones share connections and cached keys.
+#[derive(Clone, Debug, Default)]
+pub struct ProviderClient {}
+
+impl ProviderClient {
+    /// Returns a client without any connection yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sends a request and passes on what comes back, one `Vec` for each read from the network. Returns when the
+    /// response has ended. Waits while `events` is full; that holds back the provider and nobody else.
+    ///
+    /// Cancel safe: dropping the future closes the connection, as cancelling `cancel` does.
+    ///
+    /// # Errors
+    /// Why there is no complete response. What was passed on before stands.
+    pub async fn stream(
+        &self,
+        request: ModelRequest,
+        events: mpsc::Sender<Vec<StreamEvent>>,
+        cancel: CancellationToken,
+    ) -> Result<(), ProviderError> {
+        match request.spec.model.api.as_str() {
+            API_DEMO => demo_stream::stream(&request, &events, &cancel).await,
+            other => Err(ProviderError::new(ErrorClass::BadRequest, format!("no provider speaks {other}"))),
+        }
+    }
+}
+
+/// Passes events on. `false` when nobody wants them any more.
+///
+/// # Errors
+/// [`ProviderError::cancelled`] when `cancel` fires while the receiver is busy.
+pub(super) async fn send(
+    events: &mpsc::Sender<Vec<StreamEvent>>,
+    batch: Vec<StreamEvent>,
+    cancel: &CancellationToken,
+) -> Result<(), ProviderError> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(ProviderError::cancelled()),
+        // Losing the batch in a cancelled branch is fine: the response is over then.
+        sent = events.send(batch) => sent.map_err(|_| ProviderError::cancelled()),
+    }
+}
