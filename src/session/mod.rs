@@ -2,8 +2,12 @@
 //!
 //! Pure: this module never reads a clock, a file or the environment. Lines become entries in `store::record`.
 
+pub mod context;
 pub mod entry;
+pub mod rows;
 pub mod tree;
 
+pub use context::{ContextMessage, ModelContext, build_context};
 pub use entry::{Compaction, Entry, EntryBody, Header};
+pub use rows::{SessionFacts, summarize};
 pub use tree::SessionTree;

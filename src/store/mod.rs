@@ -5,6 +5,8 @@
 
 pub mod error;
 pub mod names;
+#[cfg(test)]
+mod projection_tests;
 pub mod record;
 pub mod session_file;
 
