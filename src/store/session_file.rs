@@ -27,6 +27,8 @@ use crate::session::Entry;
 
 use super::error::{Owner, StoreError};
 use super::record::{DamagedLine, Loaded};
+pub(super) use append::write_whole;
+pub(super) use create::{create_dirs, create_private, sync_dirs};
 use lock::OwnerRecord;
 use read::FileId;
 

@@ -194,7 +194,7 @@ fn read_range(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Writes all of it or nothing: what came of a failed write is cut off again.
-pub(super) fn write_whole(mut file: &File, len_before: u64, bytes: &[u8]) -> io::Result<()> {
+pub(in crate::store) fn write_whole(mut file: &File, len_before: u64, bytes: &[u8]) -> io::Result<()> {
     let mut written = 0;
     while written < bytes.len() {
         match file.write(&bytes[written..]) {

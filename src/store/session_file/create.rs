@@ -64,7 +64,7 @@ fn is_same_file(path: &Path, file: &File) -> bool {
 }
 
 /// Creates a file that did not exist, for its owner alone whatever the umask.
-pub(super) fn create_private(path: &Path) -> Result<File, StoreError> {
+pub(in crate::store) fn create_private(path: &Path) -> Result<File, StoreError> {
     let file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -102,7 +102,7 @@ pub(in crate::store) fn create_dirs(dir: &Path) -> Result<Vec<PathBuf>, StoreErr
 }
 
 /// Writes the folders' new entries to the disk.
-pub(super) fn sync_dirs(dirs: &mut Vec<PathBuf>) -> Result<(), StoreError> {
+pub(in crate::store) fn sync_dirs(dirs: &mut Vec<PathBuf>) -> Result<(), StoreError> {
     while let Some(dir) = dirs.last() {
         let path = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         match File::open(path).and_then(|dir| dir.sync_all()) {

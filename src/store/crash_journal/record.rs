@@ -1,0 +1,203 @@
+//! Records of the crash journal and their lines. Pure.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::message::{AssistantMessage, ToolResultMessage, Usage, UserMessage};
+use agentd_protocol::{EntryId, ToolCallId};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::event::BlockKind;
+
+/// One record. Deltas make up nearly all of a journal; their lines are as short as JSON allows: `{"d":[0,"text"]}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum JournalRecord {
+    /// A run begins.
+    Run {
+        /// The session's file: a copy of the session under the same id must not get this one's rest.
+        session_file: PathBuf,
+        /// Milliseconds since the epoch.
+        started: i64,
+    },
+    /// The queues as they are now.
+    Queue {
+        /// Messages to be injected after the turn.
+        steering: Vec<QueuedMessage>,
+        /// Messages to be sent when the run would end.
+        follow_up: Vec<QueuedMessage>,
+    },
+    /// A response begins.
+    MessageStart {
+        /// The entry that it will be.
+        entry_id: EntryId,
+        /// What that entry will hang from.
+        parent_id: Option<EntryId>,
+        /// What is known of it beforehand; its content is empty.
+        message: Box<AssistantMessage>,
+    },
+    /// Tokens of the open response so far.
+    Usage(Usage),
+    /// A message is in the session file.
+    MessageWritten {
+        /// Its entry.
+        entry_id: EntryId,
+    },
+    /// A tool begins to run.
+    ToolStarted {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool.
+        tool_name: String,
+        /// The entry that its result will be.
+        entry_id: EntryId,
+    },
+    /// A tool has ended; its result is written in its turn, in the order of the calls.
+    ToolFinished {
+        /// The entry that the result will be.
+        entry_id: EntryId,
+        /// The result.
+        message: Box<ToolResultMessage>,
+    },
+    /// The run has ended and all of it is in the session file.
+    Settled,
+    /// The open response grew.
+    #[serde(untagged)]
+    Update(JournalUpdate),
+}
+
+/// What was added to the open response. The number is the block's place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum JournalUpdate {
+    /// A block begins.
+    #[serde(rename = "b")]
+    Start(usize, JournalBlock),
+    /// Text of a block, or of a tool call's arguments.
+    #[serde(rename = "d")]
+    Delta(usize, Arc<str>),
+    /// A thinking block's signature; replaces an earlier one.
+    #[serde(rename = "s")]
+    Signature(usize, String),
+    /// A tool call's id and name, late or corrected.
+    #[serde(rename = "n")]
+    Name(usize, ToolCallId, String),
+    /// A block is complete.
+    #[serde(rename = "e")]
+    End(usize),
+}
+
+/// A block as it begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum JournalBlock {
+    /// Plain text.
+    Text,
+    /// Reasoning.
+    Thinking,
+    /// A tool call: its id and the tool's name.
+    ToolCall(ToolCallId, String),
+}
+
+impl From<&BlockKind> for JournalBlock {
+    fn from(kind: &BlockKind) -> Self {
+        match kind {
+            BlockKind::Text => Self::Text,
+            BlockKind::Thinking => Self::Thinking,
+            BlockKind::ToolCall { id, name } => Self::ToolCall(id.clone(), name.clone()),
+        }
+    }
+}
+
+/// A user message that waits in a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueuedMessage {
+    /// The entry that it will be. A message that was written just before a crash is recognised by it and not sent
+    /// twice.
+    pub entry_id: EntryId,
+    /// The message, with the client's own id of it.
+    pub message: UserMessage,
+}
+
+/// Appends the records' lines. Deltas of one block that follow each other become one.
+pub(super) fn encode_into(records: &[JournalRecord], out: &mut Vec<u8>) -> io::Result<()> {
+    let mut rest = records;
+    while let Some(record) = rest.first() {
+        let run = rest.iter().take_while(|next| continues(record, next)).count();
+        if run > 1 {
+            serde_json::to_writer(&mut *out, &joined(&rest[..run]))?;
+        } else {
+            serde_json::to_writer(&mut *out, record)?;
+        }
+        out.push(b'\n');
+        rest = &rest[run.max(1)..];
+    }
+    Ok(())
+}
+
+fn continues(first: &JournalRecord, next: &JournalRecord) -> bool {
+    use JournalRecord::Update;
+    use JournalUpdate::Delta;
+    matches!((first, next), (Update(Delta(a, _)), Update(Delta(b, _))) if a == b)
+}
+
+fn joined(deltas: &[JournalRecord]) -> JournalRecord {
+    let (mut place, mut text) = (0, String::new());
+    for record in deltas {
+        if let JournalRecord::Update(JournalUpdate::Delta(index, delta)) = record {
+            place = *index;
+            text.push_str(delta);
+        }
+    }
+    JournalRecord::Update(JournalUpdate::Delta(place, text.into()))
+}
+
+/// Returns the records up to the first that cannot be read, and where that one begins. What follows a damaged record
+/// may build on it, so it is left out.
+pub(super) fn decode_all(bytes: &[u8]) -> (Vec<JournalRecord>, u64) {
+    let (mut records, mut whole) = (Vec::new(), 0);
+    for end in memchr::memchr_iter(b'\n', bytes) {
+        let Ok(record) = serde_json::from_slice(&bytes[whole..end]) else { break };
+        records.push(record);
+        whole = end + 1;
+    }
+    (records, whole as u64)
+}
+
+/// Returns the records without those that a recovery would pass over: older queues, runs that have ended, and what
+/// is in the session file already.
+pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
+    use JournalRecord::{MessageStart, MessageWritten, Queue, Run, Settled, ToolFinished, ToolStarted, Update, Usage};
+    let last_queue = records.iter().rposition(|record| matches!(record, Queue { .. }));
+    let run = records.iter().rposition(|record| matches!(record, Settled)).map_or(0, |settled| settled + 1);
+    let last_run = records.iter().rposition(|record| matches!(record, Run { .. }));
+    let written: HashSet<&EntryId> = records
+        .iter()
+        .filter_map(|record| match record {
+            MessageWritten { entry_id } => Some(entry_id),
+            _ => None,
+        })
+        .collect();
+    let mut open_is_written = false;
+    let mut live = Vec::new();
+    for (place, record) in records.iter().enumerate() {
+        let keep = match record {
+            Queue { .. } => Some(place) == last_queue,
+            _ if place < run => false,
+            Run { .. } => Some(place) == last_run,
+            MessageStart { entry_id, .. } => {
+                open_is_written = written.contains(entry_id);
+                !open_is_written
+            }
+            Update(_) | Usage(_) => !open_is_written,
+            ToolStarted { entry_id, .. } | ToolFinished { entry_id, .. } => !written.contains(entry_id),
+            MessageWritten { .. } | Settled => false,
+        };
+        if keep {
+            live.push(record.clone());
+        }
+    }
+    live
+}
