@@ -4,10 +4,12 @@
 
 pub mod agent;
 pub mod clock;
+pub mod compaction;
 pub mod config;
 pub mod constants;
 pub mod daemon;
 pub mod fronts;
+pub mod permissions;
 pub mod provider;
 pub mod ring;
 pub mod session;

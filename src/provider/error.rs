@@ -79,6 +79,11 @@ impl ProviderError {
         Self::new(ErrorClass::Transient, format!("terminated: {cause}"))
     }
 
+    /// Tells whether the response broke off in a way after which no block can be called complete.
+    pub fn is_cut(&self) -> bool {
+        self.class == ErrorClass::Malformed || self.message.starts_with("terminated: ")
+    }
+
     /// Nothing came for too long.
     pub fn timed_out(what: &str) -> Self {
         Self::new(ErrorClass::Transient, format!("Request timed out: {what}"))

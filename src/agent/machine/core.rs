@@ -1,0 +1,462 @@
+//! The machine's state, and which function takes which input.
+
+use std::sync::Arc;
+
+use agentd_protocol::EntryId;
+use agentd_protocol::message::{Message, ThinkingLevel, UserMessage};
+use agentd_protocol::methods::{Disposition, PromptResult, QueueMode, RunEnd, SessionStatus, WaitResult};
+
+use super::effect::{Effect, NewEntry, Outcome};
+use super::input::{Input, Refusal, ReplyId, RequestId, RetryId, Stop};
+use super::queue::{QueuedMessage, Queues};
+use super::tools::ToolBatch;
+use crate::agent::event::{Event, MessageEntry};
+use crate::config::RetrySettings;
+use crate::session::entry::EntryBody;
+use crate::session::tree::SessionTree;
+
+/// Settings of a session that its machine obeys.
+#[derive(Clone, Debug)]
+pub struct MachineSettings {
+    /// Most turns of one run.
+    pub max_turns: u32,
+    /// When failed requests are tried again.
+    pub retry: RetrySettings,
+    /// How steering is taken out of its queue.
+    pub steering_mode: QueueMode,
+    /// How follow-ups are taken out of their queue.
+    pub follow_up_mode: QueueMode,
+}
+
+/// When and on what an input comes.
+#[derive(Clone, Copy)]
+pub struct Moment<'a> {
+    /// Milliseconds since the epoch.
+    pub now: i64,
+    /// The session's entries.
+    pub tree: &'a SessionTree,
+}
+
+/// A session's control flow.
+pub struct Machine {
+    pub(super) settings: MachineSettings,
+    pub(super) phase: Phase,
+    pub(super) queues: Queues,
+    pub(super) run: Option<Run>,
+    pub(super) effects: Vec<Effect>,
+    waiting: Vec<ReplyId>,
+    last_end: Option<WaitResult>,
+    interrupted: bool,
+    pub(super) model: ModelFacts,
+    numbers: u64,
+    random: u64,
+}
+
+/// What assistant messages say of the model that made them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// Dialect.
+    pub api: String,
+    /// Provider id.
+    pub provider: String,
+    /// Model id.
+    pub model: String,
+    /// Thinking level of the requests.
+    pub thinking_level: ThinkingLevel,
+}
+
+/// What the session waits for.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Idle,
+    Starting(Starting),
+    Streaming(Streaming),
+    Tools(ToolBatch),
+    /// The turn is over; the next step is decided when its writes are done.
+    Between(Next),
+    RetryWait(RetryId),
+}
+
+/// A run that is being prepared.
+#[derive(Debug)]
+pub(super) struct Starting {
+    /// The prompt; `None` for `continue`.
+    pub user: Option<QueuedMessage>,
+    /// Who is answered.
+    pub reply: ReplyId,
+}
+
+/// A response that is being read.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    pub request: RequestId,
+    pub entry_id: EntryId,
+    /// Whether `message_start` was sent.
+    pub started: bool,
+}
+
+/// What follows once a turn's writes are done.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The response wants tool results to be sent back.
+    Answer,
+    /// The model had said all, or a queued message may follow.
+    Stop(RunEnd),
+    /// The request failed.
+    Failed(super::input::Failure, String),
+}
+
+/// A run: from its first turn until the session is idle again.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// Turns taken.
+    pub turns: u32,
+    /// Messages since the last `agent_start`.
+    pub messages: Vec<MessageEntry>,
+    /// Retries of the current request.
+    pub retries: u32,
+    /// Set when the run is being stopped.
+    pub stop: Option<Stop>,
+    /// Who is answered when it has stopped.
+    pub stop_replies: Vec<ReplyId>,
+    /// What went wrong last.
+    pub error: Option<String>,
+}
+
+impl Machine {
+    /// Returns an idle machine. `queues` and `interrupted` come from the crash journal; `seed` is any random number.
+    pub fn new(settings: MachineSettings, queues: Queues, interrupted: bool, seed: u64) -> Self {
+        Self {
+            settings,
+            phase: Phase::Idle,
+            queues,
+            run: None,
+            effects: Vec::new(),
+            waiting: Vec::new(),
+            last_end: None,
+            interrupted,
+            model: ModelFacts::default(),
+            numbers: 0,
+            random: seed,
+        }
+    }
+
+    /// Takes one input and returns what is to be done about it.
+    pub fn handle(&mut self, moment: Moment<'_>, input: Input) -> Vec<Effect> {
+        match input {
+            Input::Prompt { user, if_busy, reply } => self.on_prompt(moment, user, if_busy, reply),
+            Input::Steer { user, reply } => self.enqueue(moment, user, reply, Line::Steering),
+            Input::FollowUp { user, reply } => self.enqueue(moment, user, reply, Line::FollowUp),
+            Input::Continue { reply } => self.on_continue(moment, reply),
+            Input::Stop { why, reply } => self.on_stop(moment, why, reply),
+            Input::ClearQueue { reply } => self.on_clear_queue(reply),
+            Input::Wait { reply } => self.on_wait(reply),
+            Input::Prepared(prepared) => self.on_prepared(moment, prepared),
+            Input::StreamStarted { request, message } => self.on_stream_started(request, message),
+            Input::StreamFinished { request, message, failure } => {
+                self.on_stream_finished(moment, request, *message, failure);
+            }
+            Input::ToolValidated { call, verdict } => self.on_tool_validated(moment, &call, verdict),
+            Input::ToolFinished { call, end } => self.on_tool_finished(moment, &call, end),
+            Input::RetryDue(retry) => self.on_retry_due(moment, retry),
+            Input::Step => self.on_step(moment),
+            Input::AppendFailed { message, announced, saved } => {
+                self.on_append_failed(moment, message, announced, saved);
+            }
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Says which model the next requests go to.
+    pub fn set_model(&mut self, model: ModelFacts) {
+        self.model = model;
+    }
+
+    /// Tells what the session is doing.
+    pub fn status(&self) -> SessionStatus {
+        match (&self.phase, &self.run) {
+            (Phase::Idle, _) => SessionStatus::Idle,
+            (_, Some(Run { stop: Some(_), .. })) => SessionStatus::Stopping,
+            (Phase::RetryWait(_), _) => SessionStatus::RetryWait,
+            _ => SessionStatus::Running,
+        }
+    }
+
+    /// Tells whether nothing is going on.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Returns the messages waiting to be sent.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &MachineSettings {
+        &self.settings
+    }
+
+    /// Tells whether the last run was cut short by the end of the daemon.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted && self.is_idle()
+    }
+
+    /// Tells whether a request is still wanted; one that was cancelled before it began is not.
+    pub fn wants_request(&self, request: RequestId) -> bool {
+        matches!(&self.phase, Phase::Streaming(streaming) if streaming.request == request) && !self.is_stopping()
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.stop.is_some())
+    }
+
+    pub(super) fn run_mut(&mut self) -> &mut Run {
+        self.run.get_or_insert_with(Run::default)
+    }
+
+    pub(super) fn emit(&mut self, event: Event) {
+        self.effects.push(Effect::Emit(event));
+    }
+
+    pub(super) fn reply(&mut self, to: ReplyId, outcome: Outcome) {
+        self.effects.push(Effect::Reply(to, outcome));
+    }
+
+    pub(super) fn refuse(&mut self, to: ReplyId, refusal: Refusal) {
+        self.reply(to, Outcome::Refused(refusal));
+    }
+
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Returns a random number (splitmix64; the seed comes from the actor).
+    pub(super) fn next_random(&mut self) -> u32 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 32) as u32
+    }
+
+    pub(super) fn new_entry_id(&mut self, moment: Moment<'_>) -> EntryId {
+        moment.tree.new_entry_id(|| self.next_random())
+    }
+
+    pub(super) fn new_entry(&mut self, moment: Moment<'_>, body: EntryBody) -> NewEntry {
+        NewEntry { id: self.new_entry_id(moment), body }
+    }
+
+    /// Tells of a message that is complete as it begins, and counts it to the run.
+    pub(super) fn announce(&mut self, message: MessageEntry) {
+        self.emit(Event::MessageStart(message.clone()));
+        self.emit(Event::MessageEnd(message.clone()));
+        self.run_mut().messages.push(message);
+    }
+
+    /// Takes the phase out, leaving idle, if it is the one that an input is meant for; a late input must not touch it.
+    pub(super) fn take_phase(&mut self, is_meant: impl FnOnce(&Phase) -> bool) -> Option<Phase> {
+        is_meant(&self.phase).then(|| std::mem::replace(&mut self.phase, Phase::Idle))
+    }
+
+    fn on_wait(&mut self, reply: ReplyId) {
+        if self.is_idle() {
+            let end = self.last_end.clone().unwrap_or(WaitResult { reason: None, error_message: None });
+            self.reply(reply, Outcome::Wait(end));
+        } else {
+            self.waiting.push(reply);
+        }
+    }
+
+    fn on_stop(&mut self, moment: Moment<'_>, why: Stop, reply: ReplyId) {
+        if self.is_idle() {
+            return self.reply(reply, Outcome::Done);
+        }
+        let run = self.run_mut();
+        run.stop_replies.push(reply);
+        if run.stop.is_some() {
+            // The run is being stopped already; this request waits for the same end.
+            return;
+        }
+        run.stop = Some(why);
+        match &self.phase {
+            Phase::Streaming(streaming) => {
+                let request = streaming.request;
+                self.effects.push(Effect::CancelRequest(request));
+            }
+            Phase::Tools(_) => self.cancel_tools(moment),
+            Phase::RetryWait(retry) => {
+                let retry = *retry;
+                self.effects.push(Effect::CancelRetry(retry));
+                self.end_retry_wait();
+            }
+            Phase::Idle | Phase::Starting(_) | Phase::Between(_) => {}
+        }
+    }
+
+    /// Makes the session idle: the last events of a run, and the answers that waited for its end.
+    pub(super) fn settle(&mut self, reason: RunEnd) {
+        let run = self.run.take().unwrap_or_default();
+        let (aborted, reason) = match run.stop {
+            Some(Stop::Abort) => (true, RunEnd::Aborted),
+            Some(Stop::Shutdown) => (true, RunEnd::Interrupted),
+            None => (false, reason),
+        };
+        let error_message = matches!(reason, RunEnd::Error | RunEnd::Storage).then_some(run.error).flatten();
+        self.phase = Phase::Idle;
+        self.interrupted = reason == RunEnd::Interrupted;
+        self.emit(Event::AgentSettled { aborted, reason, error_message: error_message.clone() });
+        self.effects.push(Effect::Settled);
+        let end = WaitResult { reason: Some(reason), error_message };
+        self.last_end = Some(end.clone());
+        for reply in run.stop_replies {
+            self.reply(reply, Outcome::Done);
+        }
+        for reply in std::mem::take(&mut self.waiting) {
+            self.reply(reply, Outcome::Wait(end.clone()));
+        }
+    }
+
+    /// A write failed: whatever is going on ends, without a further write.
+    fn on_append_failed(&mut self, moment: Moment<'_>, message: String, announced: bool, saved: Queues) {
+        self.emit(Event::Notice { kind: "write_failed", message: message.clone() });
+        self.restore_queues(moment, saved);
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => return,
+            Phase::Starting(starting) => {
+                // Nothing of this run was written yet; what failed belongs to something else.
+                self.phase = Phase::Starting(starting);
+                return;
+            }
+            Phase::Streaming(streaming) => self.effects.push(Effect::CancelRequest(streaming.request)),
+            Phase::Tools(batch) => {
+                let running = batch.running();
+                self.effects.extend(running.into_iter().map(Effect::CancelTool));
+            }
+            Phase::RetryWait(retry) => {
+                // The end of the failed attempt was told before the pause.
+                self.effects.push(Effect::CancelRetry(retry));
+                self.run_mut().error = Some(message);
+                self.cancel_retries();
+                return self.settle(RunEnd::Storage);
+            }
+            Phase::Between(_) => {}
+        }
+        let run = self.run_mut();
+        run.error = Some(message);
+        let mut messages = std::mem::take(&mut run.messages);
+        messages.retain(|entry| moment.tree.get(&entry.id).is_some());
+        if announced {
+            self.emit(Event::AgentEnd { messages, will_retry: false });
+            self.settle(RunEnd::Storage);
+        } else {
+            self.settle_unannounced();
+        }
+    }
+
+    /// Goes back to the queues as they were last saved, without what has become an entry since.
+    fn restore_queues(&mut self, moment: Moment<'_>, mut saved: Queues) {
+        let is_waiting = |queued: &QueuedMessage| moment.tree.get(&queued.entry_id).is_none();
+        saved.steering.retain(is_waiting);
+        saved.follow_up.retain(is_waiting);
+        if saved != self.queues {
+            self.queues = saved;
+            let event = self.queues.event();
+            self.emit(event);
+        }
+    }
+
+    /// Ends a run of which no client was told.
+    pub(super) fn settle_unannounced(&mut self) {
+        let run = self.run.take().unwrap_or_default();
+        self.phase = Phase::Idle;
+        self.effects.push(Effect::Settled);
+        let end = WaitResult { reason: None, error_message: None };
+        for reply in run.stop_replies {
+            self.reply(reply, Outcome::Done);
+        }
+        let end = self.last_end.clone().unwrap_or(end);
+        for reply in std::mem::take(&mut self.waiting) {
+            self.reply(reply, Outcome::Wait(end.clone()));
+        }
+    }
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Steering,
+    FollowUp,
+}
+
+impl Machine {
+    /// Puts a message into a queue, or answers a repeat like the first.
+    pub(super) fn enqueue(&mut self, moment: Moment<'_>, user: UserMessage, reply: ReplyId, line: Line) {
+        if let Some(answer) = self.answer_repeat(moment, &user) {
+            return self.reply(reply, Outcome::Prompt(answer));
+        }
+        let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
+        match line {
+            Line::Steering => self.queues.steering.push_back(queued),
+            Line::FollowUp => self.queues.follow_up.push_back(queued),
+        }
+        self.effects.push(Effect::SaveQueue(self.queues.clone()));
+        let event = self.queues.event();
+        self.emit(event);
+        self.reply(reply, Outcome::Prompt(PromptResult { disposition: Disposition::Queued, entry_id: None }));
+    }
+
+    /// Returns the first answer to a message that has come before.
+    pub(super) fn answer_repeat(&self, moment: Moment<'_>, user: &UserMessage) -> Option<PromptResult> {
+        let id = user.client_message_id.as_deref()?;
+        if self.queues.holds(id) {
+            return Some(PromptResult { disposition: Disposition::Queued, entry_id: None });
+        }
+        let started = |entry_id| PromptResult { disposition: Disposition::Started, entry_id: Some(entry_id) };
+        if let Some(entry_id) = moment.tree.find_client_message(id) {
+            return Some(started(entry_id.clone()));
+        }
+        // A message of this run may be on its way to the disk: its answer waits for the same write.
+        let run = self.run.as_ref()?;
+        let on_its_way = run.messages.iter().find(|entry| match &*entry.message {
+            Message::User(user) => user.client_message_id.as_deref() == Some(id),
+            _ => false,
+        })?;
+        Some(started(on_its_way.id.clone()))
+    }
+
+    fn on_clear_queue(&mut self, reply: ReplyId) {
+        let cleared = std::mem::take(&mut self.queues);
+        if !cleared.is_empty() {
+            self.effects.push(Effect::SaveQueue(Queues::default()));
+        }
+        let event = self.queues.event();
+        self.emit(event);
+        self.reply(reply, Outcome::Queue(cleared.texts()));
+    }
+
+    /// Writes messages taken from a queue and tells of them.
+    pub(super) fn inject(&mut self, taken: Vec<QueuedMessage>) {
+        if taken.is_empty() {
+            return;
+        }
+        let entries: Vec<MessageEntry> = taken
+            .into_iter()
+            .map(|queued| MessageEntry { id: queued.entry_id, message: Arc::new(Message::User(queued.message)) })
+            .collect();
+        let bodies = entries
+            .iter()
+            .map(|entry| NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) })
+            .collect();
+        self.effects.push(Effect::Append { entries: bodies, sync: true });
+        // Only after the entries: a crash between the two leaves a message in both, and its id tells that it is one.
+        self.effects.push(Effect::SaveQueue(self.queues.clone()));
+        let event = self.queues.event();
+        self.emit(event);
+        for entry in entries {
+            self.announce(entry);
+        }
+    }
+}

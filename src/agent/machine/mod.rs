@@ -1,0 +1,36 @@
+//! One session as a state machine: inputs in, a list of effects out.
+//!
+//! Pure: it never does anything itself, and never reads a clock; the time of an input and the session's tree come
+//! with each call. The actor performs the effects in order and feeds results back as inputs. An effect that writes
+//! is a barrier: what follows it happens only when it is on disk. Inputs are read at any time, so a result that is
+//! late, doubled or out of order must find nothing to do.
+//!
+//! | state | waits for | file |
+//! | --- | --- | --- |
+//! | idle | a prompt or `continue` | `idle` |
+//! | starting | the preparation of a run (model, system prompt, working directory) | `idle` |
+//! | streaming | the end of a model response | `streaming` |
+//! | tools | the end of every tool call of the response | `tools` |
+//! | between turns | the writes of a finished turn | `turns` |
+//! | retry wait | a timer | `retry` |
+//!
+//! A run that is being stopped stays in its state, with `stop` set, until what it waits for has ended.
+
+mod core;
+mod effect;
+mod idle;
+mod input;
+mod queue;
+mod retry;
+mod streaming;
+mod tools;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::core::{Machine, MachineSettings, ModelFacts, Moment};
+pub use effect::{Effect, NewEntry, Outcome};
+pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, RetryId, Stop, ToolEnd};
+pub use queue::{QueuedMessage, Queues};
+pub use tools::result_message;

@@ -1,0 +1,93 @@
+//! Retry wait: a failed request, the pause, and the next attempt.
+
+use agentd_protocol::methods::RunEnd;
+
+use super::core::{Machine, Moment, Phase};
+use super::effect::{Effect, NewEntry};
+use super::input::{Failure, RetryId};
+use crate::agent::backoff::{self, Decision};
+use crate::agent::event::Event;
+use crate::session::entry::EntryBody;
+
+/// `finalError` when a person ends the pause (pi's word).
+const CANCELLED: &str = "Retry cancelled";
+
+impl Machine {
+    /// Tries again after a pause, or ends the run.
+    pub(super) fn after_failure(&mut self, moment: Moment<'_>, failure: Failure, error: String) {
+        let jitter = self.next_random();
+        let retries = self.run_mut().retries;
+        match backoff::decide(&self.settings.retry, failure.class, failure.retry_after, retries, jitter) {
+            Decision::Retry { attempt, delay } => self.wait_for_retry(moment, attempt, delay, error),
+            Decision::GiveUp => self.give_up(error),
+            Decision::WaitTooLong(asked) => {
+                let seconds = asked.as_secs();
+                self.give_up(format!("{error} (the provider asks to wait {seconds} s; prompt again after that)"));
+            }
+        }
+    }
+
+    fn wait_for_retry(&mut self, moment: Moment<'_>, attempt: u32, delay: std::time::Duration, error: String) {
+        let max_attempts = self.settings.retry.max_retries;
+        let run = self.run_mut();
+        run.retries = attempt;
+        let messages = std::mem::take(&mut run.messages);
+        let failed = messages.last().map(|message| message.id.clone());
+        self.emit(Event::AgentEnd { messages, will_retry: true });
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.emit(Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message: error });
+        if let Some(target) = failed {
+            // The failed response must not be in the context of any later request; the file keeps it.
+            let id = self.new_entry_id(moment);
+            let body = EntryBody::ContextEdit { target, replacement: None };
+            self.effects.push(Effect::Append { entries: vec![NewEntry { id: id.clone(), body }], sync: false });
+            self.effects.push(Effect::EmitEntry(id));
+        }
+        let retry = RetryId(self.next_number());
+        self.effects.push(Effect::ArmRetry { retry, delay });
+        self.phase = Phase::RetryWait(retry);
+    }
+
+    fn give_up(&mut self, error: String) {
+        let run = self.run_mut();
+        run.error = Some(error.clone());
+        let retries = run.retries;
+        let messages = std::mem::take(&mut run.messages);
+        self.emit(Event::AgentEnd { messages, will_retry: false });
+        if retries > 0 {
+            self.emit(Event::AutoRetryEnd { success: false, attempt: retries, final_error: Some(error) });
+        }
+        self.settle(RunEnd::Error);
+    }
+
+    pub(super) fn on_retry_due(&mut self, moment: Moment<'_>, retry: RetryId) {
+        if !matches!(self.phase, Phase::RetryWait(current) if current == retry) {
+            return;
+        }
+        self.emit(Event::AgentStart);
+        self.emit(Event::TurnStart);
+        self.request(moment);
+    }
+
+    /// A request succeeded: the next one that fails starts counting anew.
+    pub(super) fn end_retries(&mut self) {
+        let attempt = std::mem::take(&mut self.run_mut().retries);
+        if attempt > 0 {
+            self.emit(Event::AutoRetryEnd { success: true, attempt, final_error: None });
+        }
+    }
+
+    /// A person ended the pause.
+    pub(super) fn end_retry_wait(&mut self) {
+        self.cancel_retries();
+        self.settle(RunEnd::Aborted);
+    }
+
+    /// A person ended the attempt or the pause before it.
+    pub(super) fn cancel_retries(&mut self) {
+        let attempt = std::mem::take(&mut self.run_mut().retries);
+        if attempt > 0 {
+            self.emit(Event::AutoRetryEnd { success: false, attempt, final_error: Some(CANCELLED.to_owned()) });
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Streaming: from a request to the end of its response.
+
+use std::sync::Arc;
+
+use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReason, ToolCall};
+use agentd_protocol::methods::RunEnd;
+
+use super::core::{Machine, Moment, Next, Phase, Streaming};
+use super::effect::{Effect, NewEntry};
+use super::input::{Failure, RequestId};
+use crate::agent::event::{Event, MessageEntry};
+use crate::session::entry::EntryBody;
+
+impl Machine {
+    /// Asks the model with the context of the leaf, unless the run is being stopped.
+    pub(super) fn request(&mut self, moment: Moment<'_>) {
+        if self.is_stopping() {
+            return self.end_stopped(moment);
+        }
+        self.run_mut().turns += 1;
+        let request = RequestId(self.next_number());
+        let entry_id = self.new_entry_id(moment);
+        self.effects.push(Effect::StartRequest { request, entry_id: entry_id.clone() });
+        self.phase = Phase::Streaming(Streaming { request, entry_id, started: false });
+    }
+
+    pub(super) fn on_stream_started(&mut self, request: RequestId, message: Arc<Message>) {
+        let Phase::Streaming(streaming) = &mut self.phase else { return };
+        if streaming.request != request || streaming.started {
+            return;
+        }
+        streaming.started = true;
+        let entry = MessageEntry { id: streaming.entry_id.clone(), message };
+        self.emit(Event::MessageStart(entry));
+    }
+
+    pub(super) fn on_stream_finished(
+        &mut self,
+        moment: Moment<'_>,
+        request: RequestId,
+        message: AssistantMessage,
+        failure: Option<Failure>,
+    ) {
+        let is_current = |phase: &Phase| matches!(phase, Phase::Streaming(current) if current.request == request);
+        let Some(Phase::Streaming(streaming)) = self.take_phase(is_current) else { return };
+        let stop_reason = message.stop_reason;
+        let error = message.error_message.clone();
+        let calls = tool_calls(&message);
+        let entry = MessageEntry { id: streaming.entry_id, message: Arc::new(Message::Assistant(message)) };
+        self.effects.push(Effect::Append {
+            entries: vec![NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) }],
+            // A turn that goes on with tools is synced at its end.
+            sync: calls.is_empty(),
+        });
+        if !streaming.started {
+            self.emit(Event::MessageStart(entry.clone()));
+        }
+        self.emit(Event::MessageEnd(entry.clone()));
+        self.run_mut().messages.push(entry.clone());
+        match stop_reason {
+            StopReason::Aborted => self.cancel_retries(),
+            _ if failure.is_none() => self.end_retries(),
+            _ => {}
+        }
+        match (failure, stop_reason) {
+            (None, StopReason::Length) if !calls.is_empty() => self.refuse_cut_calls(moment, entry, &calls),
+            (None, StopReason::Stop | StopReason::ToolUse | StopReason::Pending | StopReason::Length) => {
+                if calls.is_empty() {
+                    let end = if stop_reason == StopReason::Length { RunEnd::Length } else { RunEnd::Done };
+                    self.end_turn(entry, Vec::new(), Next::Stop(end));
+                } else {
+                    self.start_tools(moment, entry, calls);
+                }
+            }
+            (Some(failure), _) => {
+                let error = error.unwrap_or_default();
+                self.run_mut().error = Some(error.clone());
+                self.end_turn(entry, Vec::new(), Next::Failed(failure, error));
+            }
+            (None, StopReason::Aborted | StopReason::Error) => {
+                self.run_mut().error = error;
+                self.end_turn(entry, Vec::new(), Next::Stop(RunEnd::Error));
+            }
+        }
+    }
+}
+
+fn tool_calls(message: &AssistantMessage) -> Vec<ToolCall> {
+    let calls = message.content.iter().filter_map(|block| match block {
+        ContentBlock::ToolCall(call) => Some(call.clone()),
+        _ => None,
+    });
+    match message.stop_reason {
+        StopReason::Stop | StopReason::ToolUse | StopReason::Length | StopReason::Pending => calls.collect(),
+        // A call of a response that was cut short is never run.
+        StopReason::Error | StopReason::Aborted => Vec::new(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Thousands of random sessions: whatever comes in whatever order, the invariants hold.
+
+use agentd_protocol::message::{Message, StopReason};
+use agentd_protocol::methods::IfBusy;
+
+use super::sim::{Sim, message};
+use crate::agent::machine::{Failure, Input, Stop};
+use crate::provider::error::ErrorClass;
+use crate::session::entry::EntryBody;
+
+/// A small generator, so that a failing case is named by its seed alone.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+#[test]
+fn invariants_hold_in_random_sessions() {
+    for seed in 1..=3_000 {
+        run(seed);
+    }
+}
+
+fn run(seed: u64) {
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut sim = Sim::new();
+    let mut log = Vec::new();
+    for _ in 0..60 {
+        act(&mut sim, &mut dice);
+        log.extend(sim.take_log());
+    }
+    finish(&mut sim);
+    log.extend(sim.take_log());
+    check(seed, &sim, &log);
+}
+
+fn act(sim: &mut Sim, dice: &mut Dice) {
+    match dice.roll(20) {
+        0..=2 => sim.prompt("p"),
+        3 => sim.prompt_if("q", if dice.roll(2) == 0 { IfBusy::Steer } else { IfBusy::FollowUp }),
+        4 => sim.steer("s"),
+        5 => sim.follow_up("f"),
+        6 => sim.abort(),
+        7 => {
+            let reply = sim.reply_id();
+            sim.feed(Input::Stop { why: Stop::Shutdown, reply });
+        }
+        8 => sim.wait(),
+        9 => sim.resume_input(),
+        10 if dice.roll(4) == 0 => sim.break_disk(),
+        11 => sim.mend_disk(),
+        12..=13 => sim.prepared(),
+        14 => sim.retry_due(),
+        _ => advance(sim, dice),
+    }
+}
+
+/// Lets the model or a tool do something.
+fn advance(sim: &mut Sim, dice: &mut Dice) {
+    if let Some(tool) = sim.running.first().cloned() {
+        return sim.finish_tool(tool.as_str());
+    }
+    if sim.request.is_none() {
+        return sim.prepared();
+    }
+    match dice.roll(6) {
+        0 => sim.start_stream(),
+        1 | 2 => sim.answer("a"),
+        3 => sim.call_tools(&["x", "y"]),
+        4 => sim.fail(ErrorClass::Transient),
+        _ => sim.finish_stream(message("half", StopReason::Aborted), None),
+    }
+}
+
+/// Ends whatever goes on in the ways that the actor guarantees.
+fn finish(sim: &mut Sim) {
+    sim.mend_disk();
+    sim.abort();
+    for _ in 0..10 {
+        sim.prepared();
+        while let Some(tool) = sim.running.first().cloned() {
+            sim.finish_tool(tool.as_str());
+        }
+        if sim.request.is_some() {
+            sim.finish_stream(message("half", StopReason::Aborted), None);
+        }
+        let failure = Failure { class: ErrorClass::Auth, retry_after: None };
+        if sim.request.is_some() {
+            sim.finish_stream(message("", StopReason::Error), Some(failure));
+        }
+    }
+}
+
+fn check(seed: u64, sim: &Sim, log: &[String]) {
+    assert!(sim.machine.is_idle(), "seed {seed}: not idle at the end: {log:#?}");
+    let mut depth = 0_i32;
+    for line in log {
+        match line.as_str() {
+            "agent_start" => depth += 1,
+            line if line.starts_with("agent_end") => depth -= 1,
+            _ => {}
+        }
+        assert!((0..=1).contains(&depth), "seed {seed}: runs overlap at {line}: {log:#?}");
+    }
+    assert_eq!(depth, 0, "seed {seed}: a run has no end");
+    let mut answered: Vec<&str> =
+        log.iter().filter_map(|line| line.strip_prefix("reply ")?.split(' ').next()).collect();
+    let count = answered.len();
+    answered.sort_unstable();
+    answered.dedup();
+    assert_eq!(answered.len(), count, "seed {seed}: something was answered twice: {log:#?}");
+    check_pairs(seed, sim);
+}
+
+/// Every tool result answers a call of the assistant message before it, and none twice.
+fn check_pairs(seed: u64, sim: &Sim) {
+    let mut open = Vec::new();
+    for entry in sim.tree.branch() {
+        let EntryBody::Message(message) = &entry.body else { continue };
+        match &**message {
+            Message::Assistant(assistant) => {
+                open = assistant
+                    .content
+                    .iter()
+                    .filter_map(|block| match block {
+                        agentd_protocol::message::ContentBlock::ToolCall(call) => Some(call.id.clone()),
+                        _ => None,
+                    })
+                    .collect();
+            }
+            Message::ToolResult(result) => {
+                let place = open.iter().position(|id| *id == result.tool_call_id);
+                let place = place.unwrap_or_else(|| panic!("seed {seed}: a result without a call"));
+                open.remove(place);
+            }
+            _ => {}
+        }
+    }
+}

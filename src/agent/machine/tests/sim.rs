@@ -1,0 +1,382 @@
+//! A stand-in for the actor: performs effects at once on a tree in memory and writes down what they were.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_protocol::ToolCallId;
+use agentd_protocol::message::{
+    AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
+};
+use agentd_protocol::methods::{IfBusy, QueueMode};
+use serde_json::json;
+
+use crate::agent::event::Event;
+use crate::agent::machine::*;
+use crate::config::RetrySettings;
+use crate::provider::error::ErrorClass;
+use crate::session::entry::{EntryBody, Header};
+use crate::session::tree::SessionTree;
+use crate::store::record;
+
+pub(super) struct Sim {
+    pub(super) machine: Machine,
+    pub(super) tree: SessionTree,
+    pub(super) log: Vec<String>,
+    jobs: Vec<Effect>,
+    rejected: Vec<String>,
+    replies: u64,
+    pub(super) request: Option<RequestId>,
+    pub(super) retry: Option<RetryId>,
+    pub(super) running: Vec<ToolCallId>,
+    saved: Queues,
+    disk_is_broken: bool,
+}
+
+pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
+    AssistantMessage {
+        content: if text.is_empty() { Vec::new() } else { vec![ContentBlock::text(text)] },
+        api: "test".into(),
+        provider: "p".into(),
+        model: "m".into(),
+        usage: Usage::default(),
+        stop_reason,
+        timestamp: 0,
+        response_id: None,
+        raw_stop_reason: None,
+        response_model: None,
+        error_message: matches!(stop_reason, StopReason::Error).then(|| "it failed".to_owned()),
+        duration_ms: None,
+        thinking_level: None,
+    }
+}
+
+pub(super) fn user(text: &str, id: Option<&str>) -> UserMessage {
+    UserMessage { content: vec![ContentBlock::text(text)], timestamp: 0, client_message_id: id.map(str::to_owned) }
+}
+
+impl Sim {
+    pub(super) fn new() -> Self {
+        let settings = MachineSettings {
+            max_turns: 50,
+            retry: RetrySettings { base_delay: Duration::from_millis(1), ..RetrySettings::default() },
+            steering_mode: QueueMode::OneAtATime,
+            follow_up_mode: QueueMode::OneAtATime,
+        };
+        let header = Header { version: 3, id: "s".into(), timestamp: 0, cwd: "/".into(), parent_session: None };
+        Self {
+            machine: Machine::new(settings, Queues::default(), false, 1),
+            tree: SessionTree::new(header),
+            log: Vec::new(),
+            jobs: Vec::new(),
+            rejected: Vec::new(),
+            replies: 0,
+            request: None,
+            retry: None,
+            running: Vec::new(),
+            saved: Queues::default(),
+            disk_is_broken: false,
+        }
+    }
+
+    pub(super) fn set_max_turns(&mut self, max_turns: u32) {
+        self.machine.settings.max_turns = max_turns;
+    }
+
+    pub(super) fn break_disk(&mut self) {
+        self.disk_is_broken = true;
+    }
+
+    pub(super) fn mend_disk(&mut self) {
+        self.disk_is_broken = false;
+    }
+
+    pub(super) fn reject_tool(&mut self, id: &str) {
+        self.rejected.push(id.to_owned());
+    }
+
+    pub(super) fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    #[track_caller]
+    pub(super) fn take_log_from(&mut self, start: &str) -> Vec<String> {
+        let log = self.take_log();
+        let first = log.iter().position(|line| line.starts_with(start)).expect("the line is in the log");
+        log[first..].to_vec()
+    }
+
+    pub(super) fn branch_texts(&self) -> Vec<String> {
+        self.tree.branch().into_iter().map(|entry| describe_body(&entry.body)).collect()
+    }
+
+    pub(super) fn reply_id(&mut self) -> ReplyId {
+        self.replies += 1;
+        ReplyId(self.replies)
+    }
+
+    pub(super) fn feed(&mut self, input: Input) {
+        let effects = self.machine.handle(Moment { now: 0, tree: &self.tree }, input);
+        self.jobs.extend(effects);
+        while !self.jobs.is_empty() {
+            let effect = self.jobs.remove(0);
+            self.perform(effect);
+        }
+    }
+
+    fn queue(&mut self, input: Input) {
+        let effects = self.machine.handle(Moment { now: 0, tree: &self.tree }, input);
+        self.jobs.extend(effects);
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Prepare => self.log.push("prepare".into()),
+            Effect::Append { .. } | Effect::SaveQueue(_) if self.disk_is_broken => self.fail_append(),
+            Effect::Append { entries, sync } => self.append(entries, sync),
+            Effect::SaveQueue(queues) => {
+                self.log.push(format!("save queue {}", queues.len()));
+                self.saved = queues;
+            }
+            Effect::Emit(event) => self.log.push(describe_event(&event)),
+            Effect::EmitEntry(id) => {
+                assert!(self.tree.get(&id).is_some());
+                self.log.push("entry_appended".into());
+            }
+            Effect::StartRequest { request, .. } => {
+                self.log.push(format!("request {}", request.0));
+                self.request = Some(request);
+            }
+            Effect::CancelRequest(request) => self.log.push(format!("cancel request {}", request.0)),
+            Effect::ValidateTool(call) => {
+                self.log.push(format!("validate {}", call.id));
+                let verdict = if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(()) };
+                self.queue(Input::ToolValidated { call: call.id.clone(), verdict });
+            }
+            Effect::StartTool(call) => {
+                self.log.push(format!("run {}", call.id));
+                self.running.push(call.id.clone());
+            }
+            Effect::CancelTool(call) => self.log.push(format!("cancel tool {call}")),
+            Effect::ArmRetry { retry, .. } => {
+                self.log.push("arm retry".into());
+                self.retry = Some(retry);
+            }
+            Effect::CancelRetry(_) => self.log.push("cancel retry".into()),
+            Effect::Reply(to, outcome) => self.log.push(format!("reply {} {}", to.0, describe_outcome(&outcome))),
+            Effect::Step => self.queue(Input::Step),
+            Effect::Settled => {}
+        }
+    }
+
+    fn append(&mut self, entries: Vec<NewEntry>, sync: bool) {
+        let words: Vec<String> = entries.iter().map(|entry| describe_body(&entry.body)).collect();
+        for new in entries {
+            assert!(self.tree.get(&new.id).is_none(), "an id is used twice");
+            let parent = self.tree.leaf().cloned();
+            let entry = record::encode_entry(&new.id, parent.as_ref(), 0, &new.body).unwrap();
+            self.tree.push(entry);
+        }
+        self.log.push(format!("append {}{}", words.join(" "), if sync { " (sync)" } else { "" }));
+    }
+
+    /// Does what the actor does when a barrier fails.
+    fn fail_append(&mut self) {
+        self.log.push("append failed".into());
+        let mut announced = true;
+        let mut kept = Vec::new();
+        for effect in std::mem::take(&mut self.jobs) {
+            match effect {
+                Effect::Reply(to, _) => self.log.push(format!("reply {} refused storage", to.0)),
+                Effect::Emit(Event::AgentStart) => announced = false,
+                Effect::CancelRequest(_) | Effect::CancelTool(_) | Effect::CancelRetry(_) | Effect::Settled => {
+                    kept.push(effect);
+                }
+                _ => {}
+            }
+        }
+        let saved = self.saved.clone();
+        self.queue(Input::AppendFailed { message: "disk full".into(), announced, saved });
+        self.jobs.extend(kept);
+    }
+
+    pub(super) fn prompt(&mut self, text: &str) {
+        self.prompt_if(text, IfBusy::Reject);
+    }
+
+    pub(super) fn prompt_if(&mut self, text: &str, if_busy: IfBusy) {
+        let reply = self.reply_id();
+        self.feed(Input::Prompt { user: user(text, None), if_busy, reply });
+    }
+
+    pub(super) fn prompt_with_id(&mut self, text: &str, id: &str) {
+        let reply = self.reply_id();
+        self.feed(Input::Prompt { user: user(text, Some(id)), if_busy: IfBusy::Reject, reply });
+    }
+
+    pub(super) fn begin(&mut self, text: &str) {
+        self.prompt(text);
+        self.prepared();
+    }
+
+    pub(super) fn prepared(&mut self) {
+        self.feed(Input::Prepared(Ok(Prepared::default())));
+    }
+
+    pub(super) fn resume_input(&mut self) {
+        let reply = self.reply_id();
+        self.feed(Input::Continue { reply });
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.resume_input();
+        self.prepared();
+    }
+
+    pub(super) fn steer(&mut self, text: &str) {
+        let reply = self.reply_id();
+        self.feed(Input::Steer { user: user(text, None), reply });
+    }
+
+    pub(super) fn follow_up(&mut self, text: &str) {
+        let reply = self.reply_id();
+        self.feed(Input::FollowUp { user: user(text, None), reply });
+    }
+
+    pub(super) fn abort(&mut self) {
+        let reply = self.reply_id();
+        self.feed(Input::Stop { why: Stop::Abort, reply });
+    }
+
+    pub(super) fn wait(&mut self) {
+        let reply = self.reply_id();
+        self.feed(Input::Wait { reply });
+    }
+
+    pub(super) fn step(&mut self) {
+        self.feed(Input::Step);
+    }
+
+    pub(super) fn retry_due(&mut self) {
+        if let Some(retry) = self.retry {
+            self.feed(Input::RetryDue(retry));
+        }
+    }
+
+    pub(super) fn start_stream(&mut self) {
+        let request = self.request.expect("a request is open");
+        let message = Arc::new(Message::Assistant(message("", StopReason::Pending)));
+        self.feed(Input::StreamStarted { request, message });
+    }
+
+    pub(super) fn finish_stream(&mut self, message: AssistantMessage, failure: Option<Failure>) {
+        let request = self.request.expect("a request is open");
+        self.feed(Input::StreamFinished { request, message: Box::new(message), failure });
+    }
+
+    pub(super) fn answer(&mut self, text: &str) {
+        self.start_stream();
+        self.finish_stream(message(text, StopReason::Stop), None);
+    }
+
+    pub(super) fn fail(&mut self, class: ErrorClass) {
+        let failure = Failure { class, retry_after: None };
+        self.finish_stream(message("", StopReason::Error), Some(failure));
+    }
+
+    pub(super) fn call_tools(&mut self, ids: &[&str]) {
+        self.call(ids, StopReason::ToolUse);
+    }
+
+    pub(super) fn call_tools_cut(&mut self, ids: &[&str]) {
+        self.call(ids, StopReason::Length);
+    }
+
+    fn call(&mut self, ids: &[&str], stop_reason: StopReason) {
+        self.start_stream();
+        let mut message = message("", stop_reason);
+        message.content = ids
+            .iter()
+            .map(|id| {
+                ContentBlock::ToolCall(ToolCall {
+                    id: (*id).into(),
+                    name: "bash".into(),
+                    arguments: json!({}),
+                    arguments_error: None,
+                    thought_signature: None,
+                    arguments_text: None,
+                })
+            })
+            .collect();
+        self.finish_stream(message, None);
+    }
+
+    pub(super) fn finish_tool(&mut self, id: &str) {
+        self.running.retain(|running| running.as_str() != id);
+        self.feed(Input::ToolFinished { call: id.into(), end: tool_end("out") });
+    }
+}
+
+fn tool_end(text: &str) -> ToolEnd {
+    let content = vec![ContentBlock::text(text)];
+    ToolEnd { result: Arc::new(ToolResult { content, ..ToolResult::default() }), is_error: false, duration_ms: Some(1) }
+}
+
+fn describe_body(body: &EntryBody) -> String {
+    match body {
+        EntryBody::Message(message) => match &**message {
+            Message::User(user) => format!("user:{}", text_of(&user.content)),
+            Message::Assistant(assistant) => format!("assistant:{}", text_of(&assistant.content)),
+            Message::ToolResult(result) => format!("toolResult:{}", result.tool_call_id),
+            _ => "message".to_owned(),
+        },
+        EntryBody::ContextEdit { .. } => "context_edit".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn text_of(content: &[ContentBlock]) -> String {
+    content.iter().filter_map(ContentBlock::as_text).collect()
+}
+
+fn role(message: &Message) -> &'static str {
+    match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        Message::ToolResult(_) => "toolResult",
+        _ => "other",
+    }
+}
+
+fn describe_event(event: &Event) -> String {
+    match event {
+        Event::AgentStart => "agent_start".into(),
+        Event::TurnStart => "turn_start".into(),
+        Event::MessageStart(entry) => format!("message_start {}", role(&entry.message)),
+        Event::MessageEnd(entry) => format!("message_end {}", role(&entry.message)),
+        Event::TurnEnd { tool_results, .. } => format!("turn_end {}", tool_results.len()),
+        Event::AgentEnd { messages, will_retry } => {
+            format!("agent_end {}{}", messages.len(), if *will_retry { " will retry" } else { "" })
+        }
+        Event::AgentSettled { reason, .. } => {
+            format!("settled {}", serde_json::to_value(reason).unwrap().as_str().unwrap())
+        }
+        Event::ToolExecutionStart(call) => format!("tool_start {}", call.id),
+        Event::ToolExecutionEnd { call, .. } => format!("tool_end {}", call.id),
+        Event::QueueUpdate { steering, follow_up } => format!("queue {} {}", steering.len(), follow_up.len()),
+        Event::AutoRetryStart { attempt, .. } => format!("retry_start {attempt}"),
+        Event::AutoRetryEnd { success, attempt, .. } => {
+            format!("retry_end {} {attempt}", if *success { "ok" } else { "failed" })
+        }
+        Event::Notice { .. } => "notice".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn describe_outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done => "done".into(),
+        Outcome::Prompt(result) => serde_json::to_value(result.disposition).unwrap().as_str().unwrap().to_owned(),
+        Outcome::Refused(refusal) => format!("refused {refusal:?}"),
+        other => format!("{other:?}"),
+    }
+}

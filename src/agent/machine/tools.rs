@@ -1,0 +1,216 @@
+//! Tools: each call of a response is a small machine of its own; the batch ends when all have ended.
+
+use std::sync::Arc;
+
+use agentd_protocol::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
+use agentd_protocol::{EntryId, ToolCallId};
+use serde_json::json;
+
+use super::core::{Machine, Moment, Next, Phase};
+use super::effect::{Effect, NewEntry};
+use super::input::ToolEnd;
+use crate::agent::event::{Event, MessageEntry, ToolStart};
+use crate::permissions::policy;
+use crate::session::entry::EntryBody;
+
+/// What a call that never ran is answered with when the run is stopped.
+const ABORTED: &str = "Operation aborted";
+/// What a call is answered with when the output limit cut the response that holds it.
+const CUT: &str = "This call was not run: the response reached the output limit, so its arguments may be incomplete. \
+                   Repeat it, in smaller parts if it is large.";
+
+/// The calls of one response.
+#[derive(Debug)]
+pub(super) struct ToolBatch {
+    assistant: MessageEntry,
+    calls: Vec<Call>,
+}
+
+/// One call.
+#[derive(Debug)]
+struct Call {
+    start: Arc<ToolStart>,
+    entry_id: EntryId,
+    state: CallState,
+}
+
+/// Where a call stands. Questions to a person will come between the gate and running.
+#[derive(Debug)]
+enum CallState {
+    Validating,
+    Running,
+    Done(ToolEnd),
+}
+
+impl ToolBatch {
+    /// Returns the calls that have been started and not ended.
+    pub(super) fn running(&self) -> Vec<ToolCallId> {
+        let running = self.calls.iter().filter(|call| matches!(call.state, CallState::Running));
+        running.map(|call| call.start.id.clone()).collect()
+    }
+
+    fn open(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.start.id == *id && !matches!(call.state, CallState::Done(_)))
+    }
+
+    fn is_done(&self) -> bool {
+        self.calls.iter().all(|call| matches!(call.state, CallState::Done(_)))
+    }
+}
+
+impl Machine {
+    /// Tells whether a tool is still wanted; one whose run was stopped before it began is not.
+    pub fn wants_tool(&self, id: &ToolCallId) -> bool {
+        let Phase::Tools(batch) = &self.phase else { return false };
+        !self.is_stopping()
+            && batch.calls.iter().any(|call| call.start.id == *id && matches!(call.state, CallState::Running))
+    }
+
+    pub(super) fn start_tools(&mut self, moment: Moment<'_>, assistant: MessageEntry, calls: Vec<ToolCall>) {
+        let batch = self.batch(moment, assistant, &calls);
+        let starts: Vec<Arc<ToolStart>> = batch.calls.iter().map(|call| Arc::clone(&call.start)).collect();
+        self.phase = Phase::Tools(batch);
+        for start in &starts {
+            self.emit(Event::ToolExecutionStart(Arc::clone(start)));
+        }
+        for start in starts {
+            self.effects.push(Effect::ValidateTool(start));
+        }
+    }
+
+    fn batch(&mut self, moment: Moment<'_>, assistant: MessageEntry, calls: &[ToolCall]) -> ToolBatch {
+        let calls = calls
+            .iter()
+            .map(|call| Call {
+                start: Arc::new(ToolStart {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    args: call.arguments.clone(),
+                    arguments_error: call.arguments_error.clone(),
+                }),
+                entry_id: self.new_entry_id(moment),
+                state: CallState::Validating,
+            })
+            .collect();
+        ToolBatch { assistant, calls }
+    }
+
+    /// Answers every call of a response that was cut by the output limit without running any.
+    pub(super) fn refuse_cut_calls(&mut self, moment: Moment<'_>, assistant: MessageEntry, calls: &[ToolCall]) {
+        let batch = self.batch(moment, assistant, calls);
+        let starts: Vec<Arc<ToolStart>> = batch.calls.iter().map(|call| Arc::clone(&call.start)).collect();
+        self.phase = Phase::Tools(batch);
+        for start in &starts {
+            self.emit(Event::ToolExecutionStart(Arc::clone(start)));
+        }
+        for start in starts {
+            self.finish_call(moment, &start.id, never_ran(CUT));
+        }
+    }
+
+    pub(super) fn on_tool_validated(&mut self, moment: Moment<'_>, id: &ToolCallId, verdict: Result<(), ToolEnd>) {
+        let stopping = self.is_stopping();
+        let Phase::Tools(batch) = &mut self.phase else { return };
+        let Some(call) = batch.open(id).filter(|call| matches!(call.state, CallState::Validating)) else { return };
+        match verdict {
+            Err(end) => self.finish_call(moment, id, end),
+            Ok(()) if stopping => self.finish_call(moment, id, never_ran(ABORTED)),
+            Ok(()) => match policy::decide(&call.start.name) {
+                policy::Verdict::Allow => {
+                    call.state = CallState::Running;
+                    let start = Arc::clone(&call.start);
+                    self.effects.push(Effect::StartTool(start));
+                }
+            },
+        }
+    }
+
+    pub(super) fn on_tool_finished(&mut self, moment: Moment<'_>, id: &ToolCallId, end: ToolEnd) {
+        let Phase::Tools(batch) = &mut self.phase else { return };
+        if batch.open(id).is_some_and(|call| matches!(call.state, CallState::Running)) {
+            self.finish_call(moment, id, end);
+        }
+    }
+
+    /// Stops the calls that run and answers those that have not begun.
+    pub(super) fn cancel_tools(&mut self, moment: Moment<'_>) {
+        let Phase::Tools(batch) = &self.phase else { return };
+        for call in batch.running() {
+            self.effects.push(Effect::CancelTool(call));
+        }
+        let Phase::Tools(batch) = &self.phase else { return };
+        let waiting = batch.calls.iter().filter(|call| matches!(call.state, CallState::Validating));
+        let waiting: Vec<ToolCallId> = waiting.map(|call| call.start.id.clone()).collect();
+        for id in waiting {
+            self.finish_call(moment, &id, never_ran(ABORTED));
+        }
+    }
+
+    fn finish_call(&mut self, moment: Moment<'_>, id: &ToolCallId, end: ToolEnd) {
+        let Phase::Tools(batch) = &mut self.phase else { return };
+        let Some(call) = batch.open(id) else { return };
+        let event = Event::ToolExecutionEnd {
+            call: Arc::clone(&call.start),
+            result: Arc::clone(&end.result),
+            is_error: end.is_error,
+            duration_ms: end.duration_ms,
+            entry_id: call.entry_id.clone(),
+        };
+        call.state = CallState::Done(end);
+        let done = batch.is_done();
+        self.emit(event);
+        if done {
+            self.end_batch(moment);
+        }
+    }
+
+    /// Writes all results in call order and ends the turn.
+    fn end_batch(&mut self, moment: Moment<'_>) {
+        let is_tools = |phase: &Phase| matches!(phase, Phase::Tools(_));
+        let Some(Phase::Tools(batch)) = self.take_phase(is_tools) else { return };
+        let results: Vec<MessageEntry> = batch
+            .calls
+            .into_iter()
+            .filter_map(|call| {
+                let CallState::Done(end) = call.state else { return None };
+                let message = result_message(&call.start, &end, moment.now);
+                Some(MessageEntry { id: call.entry_id, message: Arc::new(Message::ToolResult(message)) })
+            })
+            .collect();
+        let entries = results
+            .iter()
+            .map(|entry| NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) })
+            .collect();
+        self.effects.push(Effect::Append { entries, sync: true });
+        for entry in &results {
+            self.announce(entry.clone());
+        }
+        self.end_turn(batch.assistant, results, Next::Answer);
+    }
+}
+
+/// Makes the message that answers a call.
+pub fn result_message(call: &ToolStart, end: &ToolEnd, now: i64) -> ToolResultMessage {
+    ToolResultMessage {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: end.result.content.clone(),
+        details: end.result.details.clone(),
+        is_error: end.is_error,
+        duration_ms: end.duration_ms,
+        timestamp: now,
+    }
+}
+
+/// Makes the end of a call that was not run.
+fn never_ran(text: &str) -> ToolEnd {
+    ToolEnd {
+        result: Arc::new(ToolResult {
+            content: vec![ContentBlock::text(text)],
+            details: Some(json!({})),
+            structured_content: None,
+        }),
+        is_error: true,
+        duration_ms: None,
+    }
+}

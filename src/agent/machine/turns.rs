@@ -1,0 +1,106 @@
+//! Between turns: what follows once a turn's writes are done.
+
+use std::sync::Arc;
+
+use agentd_protocol::message::{AssistantMessage, Message, StopReason, Usage};
+use agentd_protocol::methods::RunEnd;
+
+use super::core::{Machine, Moment, Next, Phase};
+use super::effect::{Effect, NewEntry};
+use super::queue;
+use crate::agent::event::{Event, MessageEntry};
+use crate::session::entry::EntryBody;
+
+/// `errorMessage` of the empty response of a stopped run (pi's words, which old files hold too).
+const ABORTED: &str = "This operation was aborted";
+
+impl Machine {
+    /// Tells of the end of a turn. What comes next is decided as late as possible, so that a message steered
+    /// meanwhile still belongs to this run.
+    pub(super) fn end_turn(&mut self, message: MessageEntry, tool_results: Vec<MessageEntry>, next: Next) {
+        self.emit(Event::TurnEnd { message, tool_results });
+        self.effects.push(Effect::Step);
+        self.phase = Phase::Between(next);
+    }
+
+    pub(super) fn on_step(&mut self, moment: Moment<'_>) {
+        // Only the machine asks for steps; one that finds another phase belongs to a run that a failed write ended.
+        let is_between = |phase: &Phase| matches!(phase, Phase::Between(_));
+        let Some(Phase::Between(next)) = self.take_phase(is_between) else { return };
+        if self.is_stopping() {
+            return match next {
+                Next::Answer => {
+                    self.emit(Event::TurnStart);
+                    self.end_stopped(moment);
+                }
+                Next::Stop(_) | Next::Failed(..) => self.end_run(RunEnd::Aborted),
+            };
+        }
+        match next {
+            Next::Answer => self.next_turn(moment, RunEnd::MaxTurns),
+            Next::Stop(end) => self.after_answer(moment, end),
+            Next::Failed(failure, error) => self.after_failure(moment, failure, error),
+        }
+    }
+
+    /// The model waits for tool results: steering goes with them.
+    fn next_turn(&mut self, moment: Moment<'_>, at_limit: RunEnd) {
+        if self.run_mut().turns >= self.settings.max_turns {
+            return self.end_run(at_limit);
+        }
+        self.emit(Event::TurnStart);
+        let steering = queue::take(&mut self.queues.steering, self.settings.steering_mode);
+        self.inject(steering);
+        self.request(moment);
+    }
+
+    /// The model had said all: steering comes first, then a follow-up, else the run ends.
+    fn after_answer(&mut self, moment: Moment<'_>, end: RunEnd) {
+        let mut taken = queue::take(&mut self.queues.steering, self.settings.steering_mode);
+        if taken.is_empty() {
+            taken = queue::take(&mut self.queues.follow_up, self.settings.follow_up_mode);
+        }
+        if taken.is_empty() {
+            return self.end_run(end);
+        }
+        self.emit(Event::TurnStart);
+        self.inject(taken);
+        self.request(moment);
+    }
+
+    /// A run stopped before its next request: an empty response marks the place, as in pi.
+    pub(super) fn end_stopped(&mut self, moment: Moment<'_>) {
+        let message = Arc::new(Message::Assistant(self.aborted_message(moment)));
+        let entry = MessageEntry { id: self.new_entry_id(moment), message };
+        let body = EntryBody::Message(Arc::clone(&entry.message));
+        self.effects.push(Effect::Append { entries: vec![NewEntry { id: entry.id.clone(), body }], sync: true });
+        self.announce(entry.clone());
+        // The run settles in the next step, not here: if the write fails, its clients must still see it end.
+        self.end_turn(entry, Vec::new(), Next::Stop(RunEnd::Aborted));
+    }
+
+    fn aborted_message(&self, moment: Moment<'_>) -> AssistantMessage {
+        AssistantMessage {
+            content: Vec::new(),
+            api: self.model.api.clone(),
+            provider: self.model.provider.clone(),
+            model: self.model.model.clone(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Aborted,
+            timestamp: moment.now,
+            response_id: None,
+            raw_stop_reason: None,
+            response_model: None,
+            error_message: Some(ABORTED.to_owned()),
+            duration_ms: Some(0),
+            thinking_level: Some(self.model.thinking_level),
+        }
+    }
+
+    /// Ends the run for good.
+    pub(super) fn end_run(&mut self, reason: RunEnd) {
+        let messages = std::mem::take(&mut self.run_mut().messages);
+        self.emit(Event::AgentEnd { messages, will_retry: false });
+        self.settle(reason);
+    }
+}

@@ -1,0 +1,3 @@
+//! What a tool call may do.
+
+pub mod policy;
