@@ -32,6 +32,22 @@ pub const MAX_RETRY_DELAY: Duration = Duration::from_millis(60_000);
 pub const TOOL_OUTPUT_LINES: usize = 2000;
 /// Tool output kept for the model, in bytes (pi: the same).
 pub const TOOL_OUTPUT_BYTES: usize = 50 * 1024;
+/// Longest time that a file tool (read, edit, write) may take.
+pub const FILE_TOOL_LIMIT: Duration = Duration::from_secs(30);
+/// How long a worker that was told to stop is waited for before it counts as stuck.
+pub const WORKER_STOP_GRACE: Duration = Duration::from_millis(500);
+/// Bytes of a file that `read` goes through to count its lines; beyond that the count is a lower bound.
+pub const READ_SCAN_BYTES: u64 = 1024 * 1024 * 1024;
+/// Widest and highest image that is handed to a model, in pixels (pi: the same).
+pub const IMAGE_MAX_SIDE: u32 = 2000;
+/// Longest base64 text of an image that is handed to a model, in bytes (pi: the same).
+pub const IMAGE_MAX_BASE64_BYTES: usize = 4_718_592;
+/// Pause between asking a process group to end (SIGTERM) and killing it (SIGKILL).
+pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
+/// How long killed processes are waited for before they are given up (they hang in the kernel).
+pub const KILL_WAIT: Duration = Duration::from_secs(1);
+/// Requests that wait for the thread that starts processes; when it is full, callers wait.
+pub const SPAWN_QUEUE: usize = 64;
 /// Sessions without a run, client, queue or question that stay in memory.
 pub const MAX_IDLE_SESSIONS: usize = 256;
 /// Longest path of a Unix socket, in bytes: the system's `sun_path` without its final NUL.

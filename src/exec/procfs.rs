@@ -1,0 +1,101 @@
+//! Looks at processes through /proc.
+
+use std::fs;
+
+use memchr::memmem;
+
+/// Environment variable by which the processes of a tool call are known, wherever they went.
+pub const CALL_MARKER: &str = "AGENTD_CALL";
+
+/// One process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// Its id.
+    pub(crate) pid: i32,
+    /// Its process group.
+    pub(crate) group: i32,
+    /// State letter: `R`, `S`, `D`, `T`, `Z` …
+    pub(crate) state: u8,
+    /// When it was started, in ticks since boot; with the id it names a process for good.
+    pub(crate) started: u64,
+}
+
+impl Process {
+    /// Reads one process.
+    pub(crate) fn read(pid: i32) -> Option<Self> {
+        Self::parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The fields follow the name, which stands in parentheses and may hold anything (proc_pid_stat(5)).
+    fn parse(pid: i32, stat: &[u8]) -> Option<Self> {
+        let end = memchr::memrchr(b')', stat)?;
+        let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid,
+            state: *fields.first()?.as_bytes().first()?,
+            group: fields.get(2)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it has not ended yet.
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X')
+    }
+
+    /// Returns the value of [`CALL_MARKER`] it was started with.
+    pub(crate) fn call_marker(&self) -> Option<String> {
+        // Reading the memory of a process that hangs in the kernel can hang as well.
+        if self.state == b'D' {
+            return None;
+        }
+        let environ = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        marker_in(&environ)
+    }
+}
+
+fn marker_in(environ: &[u8]) -> Option<String> {
+    let name = format!("{CALL_MARKER}=");
+    let at = memmem::find_iter(environ, name.as_bytes()).find(|at| *at == 0 || environ[at - 1] == 0)?;
+    let value = environ[at + name.len()..].split(|byte| *byte == 0).next()?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// Returns the processes there are. A snapshot that is already old.
+pub(crate) fn processes() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::read)
+}
+
+/// Returns the command line with NUL after each argument.
+pub(crate) fn command_line(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/cmdline")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_names_with_anything_in_them() {
+        let stat = b"42 (a) S (b) c) T 1 40 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1000 2 3";
+        assert_eq!(Process::parse(42, stat), Some(Process { pid: 42, group: 40, state: b'T', started: 987_654 }));
+        assert_eq!(Process::parse(42, b"42 (a"), None);
+        assert_eq!(Process::parse(42, b"42 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn finds_the_marker_as_a_whole_variable() {
+        assert_eq!(marker_in(b"A=1\0AGENTD_CALL=x:1:\0B=2\0").as_deref(), Some("x:1:"));
+        assert_eq!(marker_in(b"AGENTD_CALL=y\0").as_deref(), Some("y"));
+        assert_eq!(marker_in(b"NOT_AGENTD_CALL=y\0Z=AGENTD_CALL=z\0"), None);
+        assert_eq!(marker_in(b""), None);
+    }
+
+    #[test]
+    fn sees_itself() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(processes().any(|process| process.pid == own && process.is_alive()));
+    }
+}

@@ -1,0 +1,27 @@
+//! The tools that a model can call, and what all of them share.
+//!
+//! A call goes through [`ToolRegistry::validate`] and [`ToolRegistry::run`]; whatever goes wrong is a [`ToolOutput`]
+//! for the model, never an error of the run. `truncate`, `edit_match`, `edit_diff`, `schema`, `image` and `fold` are
+//! pure; the rest touches the disk on blocking threads or starts children through [`crate::exec`].
+
+mod context;
+mod fold;
+mod image;
+mod locks;
+mod node_error;
+mod open;
+mod paths;
+mod read;
+mod registry;
+mod replace;
+mod schema;
+pub mod truncate;
+mod work;
+mod write;
+
+pub use context::{EffectClass, Progress, ToolContext, ToolOutput};
+pub use locks::{FileGuard, FileLocks};
+pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};
+
+#[cfg(test)]
+mod test_support;

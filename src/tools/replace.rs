@@ -1,0 +1,230 @@
+//! Gives a file new content: afterwards it holds the old or the new, never a mix.
+//!
+//! A file of one name is replaced by a new file (unnamed until it is whole, then linked and renamed over the old one),
+//! with owner and mode kept. A file with further hard links, in a folder that we may not write to, or mounted as a
+//! single file, is overwritten in place, since a rename would part it from its other names; space is reserved first and
+//! a failed write is undone, but there a kill in the middle can leave a mix. Symbolic links are followed and stay.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, FallocateFlags, OFlag, fallocate};
+use nix::unistd::linkat;
+
+use super::open::{OpenError, check_kind};
+use super::work::Gate;
+
+/// Links that are followed before a path counts as a loop (the kernel's limit).
+const MAX_LINKS: usize = 40;
+/// Largest content that is kept in memory to undo a failed write in place.
+const MAX_UNDO_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why a file was left as it was.
+#[derive(Debug)]
+pub(crate) enum ReplaceError {
+    /// The system says so, or it is no regular file.
+    Open(OpenError),
+    /// The call was given up before the change began.
+    Stopped,
+}
+
+impl From<io::Error> for ReplaceError {
+    fn from(error: io::Error) -> Self {
+        Self::Open(OpenError::Io(error))
+    }
+}
+
+/// Returns where writing to `path` really writes: all links followed, also one whose target does not exist yet, and
+/// the folders that exist in canonical form.
+pub(crate) fn final_target(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => return canonical_folder(&path),
+        }
+    }
+    Err(io::Error::from_raw_os_error(Errno::ELOOP as i32))
+}
+
+fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        // Ends in `..` below something that does not exist.
+        return Err(io::Error::from_raw_os_error(Errno::ENOENT as i32));
+    };
+    Ok(canonical_folder(folder)?.join(name))
+}
+
+/// Makes the file at `target` (a [final target](final_target)) hold the pieces, one after the other.
+pub(crate) fn replace_content(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+    match target.symlink_metadata() {
+        Ok(metadata) => replace_existing(target, &metadata, pieces, gate),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(target, pieces, gate),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn replace_existing(target: &Path, metadata: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+    check_kind(metadata).map_err(ReplaceError::Open)?;
+    // Opening it tells whether we may write at all: a rename would get around a read-only file.
+    let old = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY).bits())
+        .open(target)
+        .or_else(|_| OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(target))?;
+    let metadata = old.metadata()?;
+    check_kind(&metadata).map_err(ReplaceError::Open)?;
+    if metadata.nlink() == 1
+        && let Some(new) = Draft::beside(target, 0o600).ok().filter(|new| new.adopt(&metadata).is_ok())
+    {
+        new.fill(pieces)?;
+        new.file.sync_data()?;
+        match new.put(target, gate) {
+            Err(ReplaceError::Open(OpenError::Io(error))) if is_rename_refused(&error) => {}
+            done => return done,
+        }
+    }
+    overwrite(&old, &metadata, pieces, gate)
+}
+
+/// A mount point, a sticky folder, a folder that may not be written to.
+fn is_rename_refused(error: &io::Error) -> bool {
+    let refused = [Errno::EBUSY, Errno::EXDEV, Errno::EPERM, Errno::EACCES];
+    refused.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+}
+
+fn create(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+    // 0666 as any program asks for; the umask takes away from it.
+    let new = Draft::beside(target, 0o666)?;
+    new.fill(pieces)?;
+    new.put(target, gate)
+}
+
+/// New content on its way: a file without a name where the file system can do that, else one with a name of its own.
+struct Draft {
+    file: File,
+    name: Option<TempName>,
+}
+
+/// A temporary name that is removed unless it became the real one.
+struct TempName(PathBuf);
+
+impl Drop for TempName {
+    fn drop(&mut self) {
+        // Gone already when it was renamed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Draft {
+    fn beside(target: &Path, mode: u32) -> io::Result<Self> {
+        let folder = target.parent().unwrap_or(Path::new("/"));
+        let unnamed = OpenOptions::new().write(true).mode(mode).custom_flags(OFlag::O_TMPFILE.bits()).open(folder);
+        match unnamed {
+            Ok(file) => Ok(Self { file, name: None }),
+            Err(error) if is_unnamed_unsupported(&error) => {
+                let name = TempName(temp_name(target));
+                let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&name.0)?;
+                Ok(Self { file, name: Some(name) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes over owner and mode.
+    fn adopt(&self, old: &Metadata) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+            fchown(&self.file, Some(old.uid()), Some(old.gid()))?;
+        }
+        // After the owner: changing that clears the set-user-id bit.
+        self.file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))
+    }
+
+    fn fill(&self, pieces: &[&[u8]]) -> io::Result<()> {
+        pieces.iter().try_for_each(|piece| (&self.file).write_all(piece))
+    }
+
+    fn put(self, target: &Path, gate: &Gate) -> Result<(), ReplaceError> {
+        let name = match self.name {
+            Some(name) => name,
+            None => {
+                let name = TempName(temp_name(target));
+                let unnamed = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                linkat(AT_FDCWD, unnamed.as_str(), AT_FDCWD, &name.0, AtFlags::AT_SYMLINK_FOLLOW)
+                    .map_err(io::Error::from)?;
+                name
+            }
+        };
+        if !gate.commit() {
+            return Err(ReplaceError::Stopped);
+        }
+        Ok(fs::rename(&name.0, target)?)
+    }
+}
+
+fn is_unnamed_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::EOPNOTSUPP, Errno::EISDIR, Errno::EINVAL, Errno::ENOENT];
+    unsupported.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+}
+
+fn temp_name(target: &Path) -> PathBuf {
+    target.with_file_name(format!(".agentd-{}.tmp", uuid::Uuid::new_v4().simple()))
+}
+
+fn overwrite(file: &File, old: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+    let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+    reserve(file, old.len(), len)?;
+    let undo = read_for_undo(file, old.len());
+    if !gate.commit() {
+        return Err(ReplaceError::Stopped);
+    }
+    if let Err(error) = write_at_start(file, pieces, len) {
+        if let Some(undo) = undo {
+            // The space was the file's own; if even this fails there is nothing left to try.
+            let _ = write_at_start(file, &[&undo], old.len());
+        }
+        return Err(error.into());
+    }
+    Ok(file.sync_data()?)
+}
+
+/// Makes sure that a longer content has room before the first byte is changed.
+fn reserve(file: &File, old: u64, new: u64) -> io::Result<()> {
+    let (Ok(from), Ok(more)) = (i64::try_from(old), i64::try_from(new.saturating_sub(old))) else {
+        return Err(io::Error::from_raw_os_error(Errno::EFBIG as i32));
+    };
+    if more == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, more) {
+        Err(full @ (Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG)) => Err(full.into()),
+        // Not every file system can reserve.
+        _ => Ok(()),
+    }
+}
+
+fn read_for_undo(file: &File, len: u64) -> Option<Vec<u8>> {
+    let mut content = vec![0; usize::try_from(len).ok().filter(|_| len <= MAX_UNDO_BYTES)?];
+    file.read_exact_at(&mut content, 0).ok().map(|()| content)
+}
+
+fn write_at_start(file: &File, pieces: &[&[u8]], len: u64) -> io::Result<()> {
+    let mut at = 0;
+    for piece in pieces {
+        file.write_all_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    file.set_len(len)
+}
+
+#[cfg(test)]
+mod tests;
