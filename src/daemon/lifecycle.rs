@@ -36,9 +36,10 @@ pub(super) async fn run<S: Service>(
     stop.asked().await;
     systemd::notify_stopping();
 
-    file.refuse(&kept);
     accepting.cancel_token().cancel();
     step("stop accepting", SHUTDOWN_ACCEPT_LIMIT, accepting.wait()).await;
+    // Not before the accept loop has ended: a shut socket counts as readable for ever, and the loop would spin.
+    file.refuse(&kept);
     service.refuse_requests();
     step("abort runs", SHUTDOWN_ABORT_LIMIT, service.abort_runs()).await;
     step("flush the store", SHUTDOWN_FLUSH_LIMIT, service.flush()).await;

@@ -114,6 +114,15 @@ async fn the_drain_goes_in_order_and_removes_the_socket() {
     assert!(!socket.exists());
 }
 
+/// The drain must end also when the accept loop and the drain run on different threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_drain_ends_on_many_threads() {
+    let daemon = Running::start(Echo::default());
+    echo(&mut connect(&daemon.socket()).await, b"hello").await;
+    daemon.stop.stop("test");
+    tokio::time::timeout(SHUTDOWN_ABORT_LIMIT, daemon.ended).await.unwrap().unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stuck_step_is_left_behind() {
     let service = Echo { stuck: true, ..Echo::default() };
