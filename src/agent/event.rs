@@ -80,8 +80,6 @@ pub enum Event {
         is_error: bool,
         /// Milliseconds it ran; `None` when it never started.
         duration_ms: Option<u64>,
-        /// Id that the entry of the result will have.
-        entry_id: EntryId,
     },
     /// The queues changed.
     QueueUpdate {
@@ -216,6 +214,8 @@ pub struct ToolStart {
     pub args: Value,
     /// Why the arguments could not be parsed, with the raw text.
     pub arguments_error: Option<String>,
+    /// Id that the entry of its result will have.
+    pub entry_id: EntryId,
 }
 
 /// Wraps an assistant message for sharing.

@@ -146,15 +146,13 @@ fn event_body(out: &mut Vec<u8>, event: &Event) {
             f.json("args", &call.args);
         }),
         Event::ToolExecutionUpdate { .. } => unreachable!("deltas are written by delta_frame"),
-        Event::ToolExecutionEnd { call, result, is_error, duration_ms, entry_id: _ } => {
-            fields(out, "tool_execution_end", |f| {
-                f.str("toolCallId", call.id.as_str());
-                f.str("toolName", &call.name);
-                f.json("result", &**result);
-                f.json("isError", is_error);
-                f.optional("durationMs", duration_ms.as_ref());
-            })
-        }
+        Event::ToolExecutionEnd { call, result, is_error, duration_ms } => fields(out, "tool_execution_end", |f| {
+            f.str("toolCallId", call.id.as_str());
+            f.str("toolName", &call.name);
+            f.json("result", &**result);
+            f.json("isError", is_error);
+            f.optional("durationMs", duration_ms.as_ref());
+        }),
         Event::QueueUpdate { steering, follow_up } => fields(out, "queue_update", |f| {
             f.json("steering", steering);
             f.json("followUp", follow_up);

@@ -27,7 +27,8 @@ fn delta(index: usize, text: &str) -> Event {
 
 fn output(call: &str, text: &str) -> Event {
     let args = serde_json::Value::Null;
-    let call = Arc::new(ToolStart { id: call.into(), name: "bash".into(), args, arguments_error: None });
+    let call =
+        Arc::new(ToolStart { id: call.into(), name: "bash".into(), args, arguments_error: None, entry_id: "e".into() });
     Event::ToolExecutionUpdate { call, delta: text.into() }
 }
 

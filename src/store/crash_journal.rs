@@ -20,7 +20,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 use super::error::StoreError;
 use super::session_file::{SyncMode, create_dirs, create_private, write_whole};
-pub use record::{JournalBlock, JournalRecord, JournalUpdate, QueuedMessage, live_records};
+pub use record::{JournalBlock, JournalRecord, JournalUpdate, live_records};
 use record::{decode_all, encode_into};
 
 /// Length from which a journal is rewritten without what is no longer needed. Below, the rewriting costs more than

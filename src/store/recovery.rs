@@ -11,7 +11,8 @@ use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReas
 use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::{Map, Value};
 
-use super::crash_journal::{JournalBlock, JournalRecord, JournalUpdate, QueuedMessage};
+use super::crash_journal::{JournalBlock, JournalRecord, JournalUpdate};
+use crate::agent::machine::QueuedMessage;
 use crate::session::entry::LEAF_MOVE_TYPE;
 use crate::session::{EntryBody, SessionTree};
 

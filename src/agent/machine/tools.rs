@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use agentd_protocol::ToolCallId;
 use agentd_protocol::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
-use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::json;
 
 use super::core::{Machine, Moment, Next, Phase};
@@ -30,7 +30,6 @@ pub(super) struct ToolBatch {
 #[derive(Debug)]
 struct Call {
     start: Arc<ToolStart>,
-    entry_id: EntryId,
     state: CallState,
 }
 
@@ -87,8 +86,8 @@ impl Machine {
                     name: call.name.clone(),
                     args: call.arguments.clone(),
                     arguments_error: call.arguments_error.clone(),
+                    entry_id: self.new_entry_id(moment),
                 }),
-                entry_id: self.new_entry_id(moment),
                 state: CallState::Validating,
             })
             .collect();
@@ -154,7 +153,6 @@ impl Machine {
             result: Arc::clone(&end.result),
             is_error: end.is_error,
             duration_ms: end.duration_ms,
-            entry_id: call.entry_id.clone(),
         };
         call.state = CallState::Done(end);
         let done = batch.is_done();
@@ -174,7 +172,7 @@ impl Machine {
             .filter_map(|call| {
                 let CallState::Done(end) = call.state else { return None };
                 let message = result_message(&call.start, &end, moment.now);
-                Some(MessageEntry { id: call.entry_id, message: Arc::new(Message::ToolResult(message)) })
+                Some(MessageEntry { id: call.start.entry_id.clone(), message: Arc::new(Message::ToolResult(message)) })
             })
             .collect();
         let entries = results

@@ -85,6 +85,7 @@ fn call() -> Arc<ToolStart> {
         name: "ba\"sh".into(),
         args: json!({"command": NASTY}),
         arguments_error: None,
+        entry_id: "e".into(),
     })
 }
 
@@ -215,7 +216,6 @@ fn tool_calls() {
                 result: Arc::new(result.clone()),
                 is_error: true,
                 duration_ms,
-                entry_id: "e".into(),
             },
             WireEvent::ToolExecutionEnd {
                 tool_call_id: call.id.clone(),

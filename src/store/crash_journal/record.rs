@@ -5,11 +5,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agentd_protocol::message::{AssistantMessage, ToolResultMessage, Usage, UserMessage};
+use agentd_protocol::message::{AssistantMessage, ToolResultMessage, Usage};
 use agentd_protocol::{EntryId, ToolCallId};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::event::BlockKind;
+use crate::agent::machine::QueuedMessage;
 
 /// One record. Deltas make up nearly all of a journal; their lines are as short as JSON allows: `{"d":[0,"text"]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,17 +109,6 @@ impl From<&BlockKind> for JournalBlock {
             BlockKind::ToolCall { id, name } => Self::ToolCall(id.clone(), name.clone()),
         }
     }
-}
-
-/// A user message that waits in a queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QueuedMessage {
-    /// The entry that it will be. A message that was written just before a crash is recognised by it and not sent
-    /// twice.
-    pub entry_id: EntryId,
-    /// The message, with the client's own id of it.
-    pub message: UserMessage,
 }
 
 /// Appends the records' lines. Deltas of one block that follow each other become one.

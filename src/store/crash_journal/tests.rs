@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::*;
+use crate::agent::machine::QueuedMessage;
 
 fn delta(index: usize, text: &str) -> JournalRecord {
     JournalRecord::Update(JournalUpdate::Delta(index, text.into()))

@@ -3,6 +3,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
+use crate::agent::machine::QueuedMessage;
 use crate::store::record::load_bytes;
 
 const FILE: &str = "/s/a.jsonl";
