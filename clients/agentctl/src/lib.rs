@@ -1,1 +1,99 @@
-//! The command-line client of agentd.
+//! The command-line client of agentd, as a library so that `agentd ctl` can call it too.
+//!
+//! [`run`] is all there is: it reads a command line, talks to the daemon and returns an exit code. `cli` says what can
+//! be typed, `verbs` what it does, `show` what people see; `follow` is shared by the verbs that wait for an answer.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use agentd_protocol::client::ClientError;
+use anyhow::Result;
+use clap::Parser;
+use serde_json::json;
+
+mod cli;
+mod console;
+mod exit;
+#[cfg(test)]
+mod fake;
+mod follow;
+mod input;
+mod link;
+mod now;
+mod session_ref;
+mod show;
+mod verbs;
+
+use cli::{Cli, Verb};
+use console::Console;
+use exit::Exit;
+use link::{Link, Start};
+
+/// Runs one command line, whose first item is the name of the program.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing can be done when the reader has left.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
+        }
+    };
+    let outcome = Console::of_process(cli.json).map_err(anyhow::Error::from).and_then(|mut console| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let exit = runtime.block_on(dispatch(cli.verb, &mut console));
+        // A thread that reads the terminal does not end by itself.
+        runtime.shutdown_background();
+        let flushed = console.out.flush();
+        Ok(exit.and_then(|exit| flushed.map(|()| exit).map_err(anyhow::Error::from)))
+    });
+    outcome.flatten().unwrap_or_else(|error| report(&error, cli.json)).into()
+}
+
+async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
+    match verb {
+        Verb::Run(args) => {
+            let message = input::read_message(&args.message, &mut console.err)?;
+            verbs::run::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, message).await
+        }
+        Verb::Send(args) => {
+            let message = input::read_message(&args.message, &mut console.err)?;
+            verbs::send::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, message).await
+        }
+        Verb::Attach(args) => {
+            verbs::attach::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+        }
+        Verb::Ls(args) => verbs::ls::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
+        Verb::Tail(args) => verbs::tail::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
+        Verb::Abort(args) => {
+            verbs::abort::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args.sessions).await
+        }
+        Verb::Wait(args) => {
+            verbs::wait::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args.sessions).await
+        }
+        Verb::Models(args) => {
+            verbs::models::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+        }
+        Verb::Daemon(args) => verbs::daemon::run(console, args.action).await,
+        Verb::Rpc(args) => {
+            let params = verbs::rpc::params(&args)?;
+            verbs::rpc::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, params).await
+        }
+    }
+}
+
+/// Tells on standard error what failed, and returns the exit code. A reader that has left is not told.
+fn report(error: &anyhow::Error, as_json: bool) -> Exit {
+    use std::io::Write;
+    let Some(exit) = Exit::of_error(error) else { return Exit::Done };
+    let text = show::clean::clean(&format!("{error:#}"));
+    let line = if as_json {
+        let kind = error.downcast_ref::<ClientError>().and_then(ClientError::kind);
+        json!({"error": {"kind": kind, "message": text, "exitCode": exit as u8}}).to_string()
+    } else {
+        format!("agentctl: {text}")
+    };
+    // There is nowhere else to tell it.
+    let _ = writeln!(std::io::stderr(), "{line}");
+    exit
+}

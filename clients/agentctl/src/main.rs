@@ -1,3 +1,7 @@
-//! The command-line client of agentd; everything is in the library.
+//! The command-line client of agentd.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agentctl::run(std::env::args_os())
+}

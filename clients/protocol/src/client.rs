@@ -382,10 +382,17 @@ impl Events {
     /// Takes the next event if one has already come.
     pub fn try_recv(&mut self) -> Option<EventParams> {
         loop {
-            if let Item::Notification(notification) = self.items.try_recv().ok()?
-                && let Some(event) = notification.event()
-            {
+            if let Some(event) = self.try_recv_raw()?.event() {
                 return Some(event);
+            }
+        }
+    }
+
+    /// Takes the next notification if one has already come.
+    pub fn try_recv_raw(&mut self) -> Option<Notification> {
+        loop {
+            if let Item::Notification(notification) = self.items.try_recv().ok()? {
+                return Some(notification);
             }
         }
     }

@@ -1,0 +1,177 @@
+//! Following a run to its end, for `run` and `send --wait`.
+
+use agentd_protocol::event::Event;
+use agentd_protocol::message::Message;
+use agentd_protocol::methods::{Abort, SessionParams, SessionStatus, Wait};
+use agentd_protocol::session_view::{Applied, Ended, SessionView, ViewError, text_of};
+use agentd_protocol::{EntryId, Seq};
+use anyhow::{Context, Result};
+
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::link::{Heard, Link, tell};
+use crate::session_ref::short_id;
+use crate::show::clean::clean;
+use crate::show::split::Split;
+use crate::show::transcript::{Options, Piece, Tone, Transcript, settled_line};
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Text as it comes, and what leads to it.
+    Live,
+    /// The last answer only.
+    Answer,
+    /// Every event as a line of JSON.
+    Json,
+}
+
+/// What is followed.
+pub(crate) struct Followed {
+    /// The session as it was when the message was accepted, or before.
+    pub(crate) view: SessionView,
+    /// The run's end is the first one after this event.
+    pub(crate) after: Seq,
+    /// The entry of the user's message, if it has one yet: what comes after it is the answer.
+    pub(crate) asked: Option<EntryId>,
+}
+
+/// Shows a run until the session has settled. The first interruption aborts the run, the second leaves it.
+///
+/// # Errors
+/// The connection closed, or output cannot be written.
+pub(crate) async fn follow(link: &mut Link, console: &mut Console, show: Show, mut followed: Followed) -> Result<Exit> {
+    link.interrupts.listen()?;
+    let mut transcript = Transcript::new(Options::default(), followed.asked.clone());
+    let mut interrupted = false;
+    let outcome = {
+        let mut split = Split::new(&mut console.out, &mut console.err, console.err_style, console.shared);
+        loop {
+            let heard = link.next_or_interrupt().await?;
+            let mut pieces = Vec::new();
+            let outcome = match heard {
+                Heard::Notification(notification) => {
+                    let mut next = Some(notification);
+                    let mut outcome = None;
+                    // Whatever has come already is shown in one go.
+                    while let (Some(notification), None) = (next.take(), &outcome) {
+                        if show == Show::Json {
+                            split.raw_line(notification.params.get())?;
+                        }
+                        outcome = followed.take(&notification, &mut transcript, &mut pieces)?;
+                        next = if outcome.is_none() { link.try_next() } else { None };
+                    }
+                    outcome
+                }
+                Heard::Interrupt if interrupted => Some(Outcome::Left),
+                Heard::Interrupt => {
+                    interrupted = true;
+                    let session_id = Some(followed.view.session_id.clone());
+                    tell::<Abort>(&link.client, &SessionParams { session_id }).await?;
+                    if show == Show::Live {
+                        pieces.push(Piece::Line(Tone::Note, "aborting; Ctrl-C again leaves at once".to_owned()));
+                    }
+                    None
+                }
+            };
+            if show == Show::Live {
+                split.show(&pieces)?;
+            }
+            if let Some(outcome) = outcome {
+                split.finish()?;
+                break outcome;
+            }
+        }
+    };
+    finish(link, console, show, &followed, outcome).await
+}
+
+enum Outcome {
+    /// The run has ended.
+    Ended(Ended),
+    /// The run ended while this client had fallen behind.
+    EndedUnseen,
+    /// The user left.
+    Left,
+}
+
+impl Followed {
+    fn take(
+        &mut self,
+        notification: &agentd_protocol::client::Notification,
+        transcript: &mut Transcript,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<Option<Outcome>> {
+        let Some(params) = notification.event() else { return Ok(None) };
+        match self.view.apply(&params) {
+            Ok(Applied::Event) => pieces.extend(transcript.event(&params.event)),
+            Ok(Applied::Snapshot) => {
+                pieces.extend(transcript.snapshot(&self.view));
+                let idle = matches!(self.view.state.status, SessionStatus::Idle | SessionStatus::Unloaded);
+                return Ok((idle && params.seq > self.after).then_some(Outcome::EndedUnseen));
+            }
+            Ok(Applied::Seen) | Err(ViewError::OtherSession(_)) => {}
+            Err(error) => return Err(anyhow::Error::new(error).context("the daemon's events do not fit together")),
+        }
+        match params.event {
+            Event::AgentSettled { reason, error_message, .. } if params.seq > self.after => {
+                Ok(Some(Outcome::Ended(Ended { reason, error_message })))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the last text that the assistant said after the question.
+    fn answer(&self) -> Option<String> {
+        let after = |id: &EntryId| self.view.entries.iter().rposition(|entry| entry.id == *id);
+        let from = self.asked.as_ref().and_then(after).map_or(0, |index| index + 1);
+        let texts = self.view.entries[from..].iter().rev().filter_map(|entry| match entry.message()? {
+            Message::Assistant(message) => Some(text_of(&message.content)),
+            _ => None,
+        });
+        texts.into_iter().find(|text| !text.trim().is_empty())
+    }
+}
+
+async fn finish(
+    link: &mut Link,
+    console: &mut Console,
+    show: Show,
+    followed: &Followed,
+    outcome: Outcome,
+) -> Result<Exit> {
+    let session_id = &followed.view.session_id;
+    let ended = match outcome {
+        Outcome::Left => {
+            if show != Show::Json {
+                console
+                    .note(&format!("left; see what becomes of it with: agentctl attach {}", short_id(session_id)))?;
+            }
+            return Ok(Exit::Aborted);
+        }
+        Outcome::Ended(ended) => ended,
+        Outcome::EndedUnseen => {
+            let answer = link.call::<Wait>(&SessionParams { session_id: Some(session_id.clone()) }).await?;
+            let reason = answer.reason.context("the run has ended, but the daemon does not know how")?;
+            let ended = Ended { reason, error_message: answer.error_message };
+            if let (Show::Live, Some(Piece::Line(_, line))) =
+                (show, settled_line(ended.reason, ended.error_message.as_deref()))
+            {
+                console.note(&line)?;
+            }
+            ended
+        }
+    };
+    if show == Show::Answer {
+        if let Some(answer) = followed.answer() {
+            let answer = clean(&answer);
+            console.line(answer.trim_end_matches('\n'))?;
+        }
+        if let Some(Piece::Line(_, line)) = settled_line(ended.reason, ended.error_message.as_deref()) {
+            console.out.flush()?;
+            writeln!(console.err, "agentctl: {line}")?;
+        }
+    }
+    console.out.flush()?;
+    Ok(Exit::of_run(ended.reason))
+}

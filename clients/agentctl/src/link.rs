@@ -1,0 +1,177 @@
+//! The connection that a verb works with.
+
+use std::collections::VecDeque;
+use std::os::unix::net::UnixStream as StdStream;
+
+use agentd_protocol::client::{Call, Client, ClientError, Events, Notification};
+use agentd_protocol::connect::{self, ConnectError};
+use agentd_protocol::methods::{Initialize, InitializeParams, Method};
+use agentd_protocol::{PROTOCOL_VERSION, version};
+use anyhow::Result;
+use tokio::net::UnixStream;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::console::Console;
+
+/// Name by which the daemon and other clients know this program.
+const NAME: &str = "agentctl";
+
+/// Whether a daemon is started when none runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Start one.
+    IfNeeded,
+    /// Fail.
+    Never,
+}
+
+/// A connection, with the events that came while an answer was awaited.
+pub(crate) struct Link {
+    /// Sends requests.
+    pub(crate) client: Client,
+    events: Events,
+    backlog: VecDeque<Notification>,
+    /// The user's Ctrl-C.
+    pub(crate) interrupts: Interrupts,
+}
+
+impl Link {
+    /// Connects to the daemon, tells it where this program runs, and warns when it is of another build.
+    ///
+    /// # Errors
+    /// There is no daemon, or it does not answer.
+    pub(crate) async fn open(start: Start, console: &mut Console) -> Result<Self> {
+        let stream = reach(start)?;
+        stream.set_nonblocking(true)?;
+        let (client, events) = Client::spawn(UnixStream::from_std(stream)?);
+        let mut link = Self::new(client, events, Interrupts::Default);
+        link.client.front(&connect::front_params(NAME, version::VERSION)).await?;
+        let params = InitializeParams {
+            client_info: Some(version::own_info(NAME)),
+            protocol_version: Some(PROTOCOL_VERSION.into()),
+            capabilities: None,
+        };
+        let answer = link.call::<Initialize>(&params).await?;
+        if let Some(mismatch) = answer.build_mismatch {
+            writeln!(console.err, "agentctl: {}", crate::show::clean::one_line(&mismatch))?;
+        }
+        Ok(link)
+    }
+
+    /// Wraps a connection.
+    pub(crate) fn new(client: Client, events: Events, interrupts: Interrupts) -> Self {
+        Self { client, events, backlog: VecDeque::new(), interrupts }
+    }
+
+    /// Sends a request and waits for its answer. Events that come meanwhile are kept for later.
+    ///
+    /// # Errors
+    /// The daemon's error answer, or the end of the connection.
+    pub(crate) async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
+        let client = self.client.clone();
+        self.keeping_events(client.call::<M>(params)).await
+    }
+
+    /// Like [`Link::call`], for a call that was sent before.
+    pub(crate) async fn keeping_events<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut work => return output,
+                Some(notification) = self.events.recv_raw() => self.backlog.push_back(notification),
+            }
+        }
+    }
+
+    /// Takes the next notification if one has come already.
+    pub(crate) fn try_next(&mut self) -> Option<Notification> {
+        self.backlog.pop_front().or_else(|| self.events.try_recv_raw())
+    }
+
+    /// Waits for the next notification or the user's interruption, whichever comes first.
+    ///
+    /// # Errors
+    /// The connection has closed.
+    pub(crate) async fn next_or_interrupt(&mut self) -> Result<Heard> {
+        if let Some(notification) = self.backlog.pop_front() {
+            return Ok(Heard::Notification(notification));
+        }
+        tokio::select! {
+            biased;
+            () = self.interrupts.recv() => Ok(Heard::Interrupt),
+            notification = self.events.recv_raw() => {
+                Ok(Heard::Notification(notification.ok_or(ClientError::Closed(None))?))
+            }
+        }
+    }
+}
+
+/// What a verb that follows a session hears.
+pub(crate) enum Heard {
+    /// Something from the daemon.
+    Notification(Notification),
+    /// The user pressed Ctrl-C.
+    Interrupt,
+}
+
+/// Sends a request without waiting for its answer, which is dropped.
+///
+/// # Errors
+/// The connection has closed.
+pub(crate) async fn tell<M: Method>(client: &Client, params: &M::Params) -> Result<(), ClientError> {
+    let call: Call<M::Result> = client.request::<M>(params).await?;
+    drop(call);
+    Ok(())
+}
+
+/// Connects, and starts the daemon if that is wanted and needed.
+///
+/// # Errors
+/// There is no daemon.
+pub(crate) fn reach(start: Start) -> Result<StdStream, ConnectError> {
+    let socket = connect::socket_path()?;
+    match connect::connect(&socket) {
+        Err(ConnectError::NoDaemon { .. }) if start == Start::IfNeeded => {
+            connect::connect_or_start(&socket, &connect::agentd_program()?)
+        }
+        other => other,
+    }
+}
+
+/// Where interruptions come from.
+pub(crate) enum Interrupts {
+    /// From nowhere: the signal ends the program.
+    Default,
+    /// From the signal.
+    Signal(Signal),
+    /// From a test.
+    #[cfg(test)]
+    Test(tokio::sync::mpsc::Receiver<()>),
+}
+
+impl Interrupts {
+    /// From now on the signal is heard instead of ending the program.
+    ///
+    /// # Errors
+    /// The system refuses the handler.
+    pub(crate) fn listen(&mut self) -> std::io::Result<()> {
+        if matches!(self, Self::Default) {
+            *self = Self::Signal(signal(SignalKind::interrupt())?);
+        }
+        Ok(())
+    }
+
+    /// Waits for the next interruption. Cancel safe.
+    pub(crate) async fn recv(&mut self) {
+        let heard = match self {
+            Self::Default => None,
+            Self::Signal(signal) => signal.recv().await,
+            #[cfg(test)]
+            Self::Test(receiver) => receiver.recv().await,
+        };
+        if heard.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What each verb does, one file each.
+
+pub(crate) mod abort;
+pub(crate) mod attach;
+pub(crate) mod daemon;
+pub(crate) mod ls;
+pub(crate) mod models;
+pub(crate) mod rpc;
+pub(crate) mod run;
+pub(crate) mod send;
+pub(crate) mod tail;
+pub(crate) mod wait;
+
+#[cfg(test)]
+mod tests;
