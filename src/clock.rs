@@ -9,3 +9,8 @@ pub fn now_ms() -> i64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
 }
+
+/// Returns today's date in the system's time zone, `YYYY-MM-DD`.
+pub fn today() -> String {
+    jiff::ZonedDateTime::now().date().to_string()
+}

@@ -92,3 +92,29 @@ pub const SHUTDOWN_RUNTIME_LIMIT: Duration = Duration::from_millis(200);
 pub const MAX_WORKER_THREADS: usize = 4;
 /// Variable that sets the level of the log: off, error, warn, info (the default), debug or trace.
 pub const LOG_VARIABLE: &str = "AGENTD_LOG";
+/// Messages of running tools on their way to the session's actor; when full, the tools' output waits.
+pub const TOOL_MESSAGES: usize = 64;
+/// Pieces of output of one tool on their way; when full, the tool's pipe is not read.
+pub const TOOL_PROGRESS: usize = 16;
+/// How long a tool that was told to stop may take before it is left behind.
+pub const TOOL_ABANDON: Duration = Duration::from_secs(6);
+/// Reads of a model's response on their way to the session's actor; when full, the response is not read.
+pub const STREAM_BATCHES: usize = 16;
+/// Most turns of one run that can be asked for.
+pub const MAX_MAX_TURNS: u32 = 1_000_000;
+/// Sessions named when the end of an id fits several.
+pub const MAX_AMBIGUOUS: usize = 10;
+/// `customType` of the entry that keeps what pi's format has no entry for: tools and turn limit of a session.
+pub const SETTINGS_ENTRY: &str = "agentd.session";
+/// `errorMessage` of a response that the end of the daemon cut short.
+pub const INTERRUPTED_MESSAGE: &str = "The daemon stopped during this response";
+/// How long deltas of a streaming response wait before they go to the crash journal.
+pub const JOURNAL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the login shell may take to tell its environment.
+pub const LOGIN_ENV_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most that is read of the login shell's environment, in bytes: above what a system lets a process have.
+pub const MAX_LOGIN_ENV_BYTES: u64 = 4 * 1024 * 1024;
+/// Longest time of a command that names no timeout, when nobody is attached who could abort it.
+pub const HEADLESS_COMMAND_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Folder of the records that say who writes which session, in the runtime directory.
+pub const OWNERS_DIR: &str = "owners";

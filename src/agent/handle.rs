@@ -32,7 +32,7 @@ pub struct Answer<T> {
 }
 
 /// What a session can answer instead of a result.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SessionError {
     /// A run is going on.
     #[error("a run is going on; wait for agent_settled, or send ifBusy \"steer\" or \"followUp\"")]
@@ -52,7 +52,7 @@ pub enum SessionError {
     #[error("no entry {0} in this session; get_entries lists them")]
     UnknownEntry(EntryId),
     /// No such model.
-    #[error("no model {0}; get_available_models lists those that can be used")]
+    #[error("{0}")]
     UnknownModel(String),
     /// No model can be used.
     #[error("{0}")]
@@ -174,6 +174,8 @@ pub(crate) enum Command {
     Attach(Box<AttachRequest>, Reply<Attached>),
     /// A connection no longer reads.
     Detach(Client, Reply<Empty>),
+    /// Ends the actor if the session is idle, unattached and has nothing queued.
+    Unload(Reply<Empty>),
     /// Stops the run and ends the actor; the answer comes when all is on disk.
     Close(Reply<Empty>),
 }
@@ -279,6 +281,8 @@ impl SessionHandle {
         attach(request: Box<AttachRequest>) -> Attached = Attach;
         /// Tells that a connection no longer reads.
         detach(client: Client) -> Empty = Detach;
+        /// Ends the actor if the session is idle, unattached and has nothing queued; else does nothing.
+        unload() -> Empty = Unload;
         /// Stops the run and ends the actor; answered when all is on disk.
         close() -> Empty = Close;
     }

@@ -60,6 +60,16 @@ impl Paths {
             socket,
         })
     }
+
+    /// Returns the folders whose AGENTS.md holds for every session, widest first.
+    pub fn context_dirs(&self) -> Vec<PathBuf> {
+        self.pi_agent_dir.iter().chain([&self.config_dir]).cloned().collect()
+    }
+
+    /// Returns where the writers of session files leave their names: beside the socket, never beside the sessions.
+    pub fn owners_dir(&self) -> PathBuf {
+        self.runtime_dir.join(constants::OWNERS_DIR)
+    }
 }
 
 fn pi_agent_dir(lookup: Lookup<'_>) -> Option<PathBuf> {

@@ -5,6 +5,7 @@
 
 pub mod crash_journal;
 pub mod error;
+pub mod index;
 pub mod names;
 #[cfg(test)]
 mod projection_tests;

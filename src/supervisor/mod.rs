@@ -1,1 +1,12 @@
 //! Session id → handle: loading, unloading when idle, containment of crashes, and the list of sessions.
+
+mod directory;
+mod error;
+mod live;
+mod load;
+mod login_env;
+mod new;
+
+pub use directory::Supervisor;
+pub use error::SupervisorError;
+pub use new::NewSession;

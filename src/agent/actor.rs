@@ -1,0 +1,252 @@
+//! The session actor: it owns a session's tree, file, ring and machine, performs the machine's effects in order and
+//! feeds results back.
+//!
+//! **Invariant**: nothing is published about an entry before it is on disk. A write is a barrier in the job queue:
+//! jobs behind it wait, while requests are still read. What streams (model deltas, tool output) is not even received
+//! while jobs wait, so the message and the outputs that the actor holds are always exactly those it has published,
+//! and a snapshot taken between two jobs has neither more nor less than the events up to its cursor.
+
+mod append;
+mod attach;
+mod commands;
+mod journal;
+mod perform;
+mod prepare;
+mod published;
+mod read;
+mod request;
+mod tool_calls;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::SessionId;
+use agentd_protocol::message::ThinkingLevel;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::append::Write;
+use self::journal::Journal;
+use self::perform::{Job, Replies};
+use self::prepare::PrepareResult;
+use self::published::PublishedTools;
+use self::request::ActiveRequest;
+use self::tool_calls::{LiveTool, ToolMessage};
+use crate::agent::facts::LiveFacts;
+use crate::agent::handle::{ClientId, Command};
+use crate::agent::machine::{Input, Machine, Moment, RetryId};
+use crate::agent::services::Services;
+use crate::clock;
+use crate::config::env::SessionEnv;
+use crate::provider::ModelSpec;
+use crate::ring::Ring;
+use crate::session::entry::Entry;
+use crate::session::rows::{SessionFacts, summarize};
+use crate::session::tree::SessionTree;
+use crate::store::session_file::SessionFile;
+
+/// One live session.
+pub(crate) struct SessionActor {
+    id: SessionId,
+    services: Arc<Services>,
+    commands: mpsc::Receiver<Command>,
+    ring: Ring,
+    machine: Machine,
+    tree: SessionTree,
+    /// The session's row in lists.
+    row: SessionFacts,
+    /// `None` while a write has it.
+    file: Option<SessionFile>,
+    /// Entries that are in the tree but in no file yet: the file appears with the first message.
+    unsaved: Vec<Entry>,
+    journal: Journal,
+    settings: SessionSettings,
+    jobs: VecDeque<Job>,
+    write: Option<Write>,
+    replies: Replies,
+    prepare: Option<JoinHandle<PrepareResult>>,
+    request: Option<ActiveRequest>,
+    tools: HashMap<agentd_protocol::ToolCallId, LiveTool>,
+    published_tools: PublishedTools,
+    tool_messages: (mpsc::Sender<ToolMessage>, mpsc::Receiver<ToolMessage>),
+    retry: Option<(RetryId, Instant)>,
+    retry_at: Option<i64>,
+    merge_flush: Option<Instant>,
+    clients: BTreeMap<ClientId, Arc<str>>,
+    /// Where the session's file is or will be.
+    path: PathBuf,
+    facts: Arc<LiveFacts>,
+    last_used: i64,
+    closing: bool,
+}
+
+/// What of a session can be set from outside.
+#[derive(Clone)]
+pub(crate) struct SessionSettings {
+    /// Working directory.
+    pub(crate) cwd: PathBuf,
+    /// Environment of tools and key look-up.
+    pub(crate) env: SessionEnv,
+    /// The model; `None` when none can be used yet.
+    pub(crate) model: Option<Arc<ModelSpec>>,
+    /// Why there is no model, for the answer to a prompt.
+    pub(crate) model_problem: Option<String>,
+    /// How much it is asked to think.
+    pub(crate) thinking: ThinkingLevel,
+    /// Names of the tools the model may call.
+    pub(crate) tools: Vec<String>,
+}
+
+/// Everything an actor begins with.
+pub(crate) struct Opening {
+    /// The session.
+    pub(crate) id: SessionId,
+    /// Its entries, those not in the file yet included.
+    pub(crate) tree: SessionTree,
+    /// Its file.
+    pub(crate) file: SessionFile,
+    /// Entries not in the file yet.
+    pub(crate) unsaved: Vec<Entry>,
+    /// Its control flow.
+    pub(crate) machine: Machine,
+    /// Its crash journal.
+    pub(crate) journal: Journal,
+    /// Its settings.
+    pub(crate) settings: SessionSettings,
+    /// Its events.
+    pub(crate) ring: Ring,
+    /// Things to tell the first client that attaches.
+    pub(crate) notices: Vec<(&'static str, String)>,
+}
+
+pub(crate) use self::journal::{Journal as SessionJournal, queue_record};
+
+impl SessionActor {
+    /// Makes the actor; nothing happens before [`SessionActor::run`].
+    pub(crate) fn new(
+        services: Arc<Services>,
+        opening: Opening,
+        facts: Arc<LiveFacts>,
+        commands: mpsc::Receiver<Command>,
+    ) -> Self {
+        let mut actor = Self {
+            id: opening.id,
+            services,
+            commands,
+            ring: opening.ring,
+            machine: opening.machine,
+            row: summarize(&opening.tree, opening.file.path(), opening.file.len()),
+            tree: opening.tree,
+            path: opening.file.path().to_owned(),
+            file: Some(opening.file),
+            unsaved: opening.unsaved,
+            journal: opening.journal,
+            settings: opening.settings,
+            jobs: VecDeque::new(),
+            write: None,
+            replies: Replies::default(),
+            prepare: None,
+            request: None,
+            tools: HashMap::new(),
+            published_tools: PublishedTools::default(),
+            tool_messages: mpsc::channel(crate::constants::TOOL_MESSAGES),
+            retry: None,
+            retry_at: None,
+            merge_flush: None,
+            clients: BTreeMap::new(),
+            facts,
+            last_used: clock::now_ms(),
+            closing: false,
+        };
+        actor.tell_machine_model();
+        for (kind, message) in opening.notices {
+            actor.publish(crate::agent::event::Event::Notice { kind, message });
+        }
+        actor
+    }
+
+    /// Lives until it is closed or its last handle is gone, and leaves no run behind.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.advance();
+            self.facts.set(self.machine.status(), self.can_unload(), self.last_used);
+            if self.closing && self.is_quiet() {
+                break;
+            }
+            self.wait_for_something().await;
+        }
+        self.journal.close();
+    }
+
+    /// Tells whether nothing is under way.
+    fn is_quiet(&self) -> bool {
+        self.machine.is_idle() && self.jobs.is_empty() && self.write.is_none()
+    }
+
+    /// Takes exactly one thing that has happened. Each branch is cancel-safe: channels, timers, and join handles
+    /// that are polled by reference.
+    async fn wait_for_something(&mut self) {
+        // What streams is left where it is while jobs wait behind a write (see the invariant above).
+        let may_stream = self.write.is_none() && self.jobs.is_empty();
+        let deadline = self.next_deadline();
+        tokio::select! {
+            written = append::finished(&mut self.write) => self.on_written(written),
+            command = self.commands.recv() => match command {
+                Some(command) => {
+                    self.last_used = clock::now_ms();
+                    self.on_command(command);
+                }
+                None => self.on_abandoned(),
+            },
+            prepared = prepare::finished(&mut self.prepare) => self.on_prepared(prepared),
+            step = request::next(&mut self.request), if may_stream => self.on_stream(step),
+            message = self.tool_messages.1.recv(), if may_stream => {
+                if let Some(message) = message {
+                    self.on_tool_message(message);
+                }
+            }
+            () = sleep_until(deadline) => self.on_deadline(),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let retry = self.retry.map(|(_, at)| at);
+        let tools = self.tools.values().filter_map(LiveTool::flush_at).min();
+        [retry, tools, self.merge_flush, self.journal.flush_at()].into_iter().flatten().min()
+    }
+
+    fn on_deadline(&mut self) {
+        let now = Instant::now();
+        if self.merge_flush.is_some_and(|at| at <= now) {
+            self.merge_flush = None;
+            self.ring.flush_merge();
+        }
+        if self.write.is_none() && self.jobs.is_empty() {
+            self.flush_tool_output(now);
+        }
+        self.journal.flush_due(now);
+        if let Some((retry, at)) = self.retry
+            && at <= now
+        {
+            self.retry = None;
+            self.retry_at = None;
+            self.feed(Input::RetryDue(retry));
+        }
+    }
+
+    /// Gives the machine an input and queues what it wants done.
+    fn feed(&mut self, input: Input) {
+        let moment = Moment { now: clock::now_ms(), tree: &self.tree };
+        let effects = self.machine.handle(moment, input);
+        self.jobs.extend(effects.into_iter().map(Job::Effect));
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,196 @@
+//! Writes: entries to the session file and queues to the crash journal, off the async threads, one at a time.
+
+use agentd_protocol::message::Message;
+use tokio::task::JoinHandle;
+
+use super::SessionActor;
+use super::journal::QueueWrite;
+use crate::agent::event::Event;
+use crate::agent::handle::SessionError;
+use crate::agent::machine::{NewEntry, Queues};
+use crate::clock;
+use crate::config::Durability;
+use crate::session::entry::{Entry, EntryBody};
+use crate::store::error::StoreError;
+use crate::store::record::{self, EncodeError};
+use crate::store::session_file::{SessionFile, SyncMode};
+
+/// The file, what was to be written, and what another writer had added before.
+type EntriesWritten = (SessionFile, Vec<Entry>, Result<Vec<Entry>, StoreError>);
+
+/// A write that is under way.
+pub(super) enum Write {
+    /// Entries to the session file.
+    Entries(JoinHandle<EntriesWritten>),
+    /// Queues to the crash journal.
+    Queue(JoinHandle<(QueueWrite, Result<(), StoreError>)>),
+}
+
+/// A write that has ended.
+pub(super) enum Written {
+    /// Entries: the file, what was to be written, and what another writer had added before.
+    Entries(SessionFile, Vec<Entry>, Result<Vec<Entry>, StoreError>),
+    /// Queues.
+    Queue(QueueWrite, Result<(), StoreError>),
+    /// The thread that wrote panicked; the file is gone with it.
+    Lost,
+}
+
+/// Waits for the write that is under way, for ever when there is none.
+pub(super) async fn finished(write: &mut Option<Write>) -> Written {
+    let written = match write {
+        Some(Write::Entries(handle)) => match handle.await {
+            Ok((file, entries, result)) => Written::Entries(file, entries, result),
+            Err(_) => Written::Lost,
+        },
+        Some(Write::Queue(handle)) => match handle.await {
+            Ok((queue, result)) => Written::Queue(queue, result),
+            Err(_) => Written::Lost,
+        },
+        None => std::future::pending().await,
+    };
+    *write = None;
+    written
+}
+
+impl SessionActor {
+    pub(super) fn start_append(&mut self, entries: Vec<NewEntry>, sync: bool) {
+        let encoded = match self.encode(entries) {
+            Ok(encoded) => encoded,
+            Err(error) => return self.fail_jobs(&SessionError::Storage(error.to_string())),
+        };
+        let Some(mut file) = self.file.take() else {
+            return self.fail_jobs(&SessionError::Failed);
+        };
+        if file.is_empty() && !encoded.iter().any(is_conversation) {
+            // Settings of a session in which nothing was said yet: no file for them alone, as in pi.
+            self.file = Some(file);
+            self.unsaved.extend(encoded.iter().cloned());
+            encoded.into_iter().for_each(|entry| self.add_entry(entry));
+            return;
+        }
+        let mut lines = Vec::new();
+        if file.is_empty() {
+            push_line(&mut lines, record::encode_header(&self.tree.header).as_bytes());
+            for entry in &self.unsaved {
+                push_line(&mut lines, entry.raw.get().as_bytes());
+            }
+        }
+        for entry in &encoded {
+            push_line(&mut lines, entry.raw.get().as_bytes());
+        }
+        let sync = self.sync_mode(sync);
+        let handle = self.services.tasks.spawn_blocking(move || {
+            let result = file.append(&lines, sync).map(|appended| appended.foreign);
+            (file, encoded, result)
+        });
+        self.write = Some(Write::Entries(handle));
+    }
+
+    fn sync_mode(&self, wanted: bool) -> SyncMode {
+        match self.services.config.durability {
+            Durability::Flush => SyncMode::Flush,
+            Durability::Turn if wanted => SyncMode::Data,
+            Durability::Turn => SyncMode::Flush,
+            Durability::Entry => SyncMode::Data,
+        }
+    }
+
+    /// Encodes entries as a chain below the leaf.
+    fn encode(&self, entries: Vec<NewEntry>) -> Result<Vec<Entry>, EncodeError> {
+        let mut parent = self.tree.leaf().cloned();
+        let now = clock::now_ms();
+        entries
+            .into_iter()
+            .map(|new| {
+                let entry = record::encode_entry(&new.id, parent.as_ref(), now, &new.body)?;
+                parent = Some(new.id);
+                Ok(entry)
+            })
+            .collect()
+    }
+
+    pub(super) fn start_save_queue(&mut self, queues: Queues) {
+        let sync = self.sync_mode(true);
+        let Some(write) = self.journal.begin_queue_write(queues) else { return };
+        let handle = self.services.tasks.spawn_blocking(move || {
+            let mut write = write;
+            let result = write.perform(sync);
+            (write, result)
+        });
+        self.write = Some(Write::Queue(handle));
+    }
+
+    pub(super) fn on_written(&mut self, written: Written) {
+        match written {
+            Written::Entries(file, entries, Ok(foreign)) => {
+                self.file = Some(file);
+                self.unsaved = Vec::new();
+                self.adopt_foreign(foreign);
+                for entry in entries {
+                    self.journal.note_written(&entry.id);
+                    self.add_entry(entry);
+                }
+                self.update_index();
+            }
+            Written::Entries(file, _, Err(error)) => {
+                self.file = Some(file);
+                tracing::warn!(session = %self.id, %error, "cannot write the session file");
+                self.fail_jobs(&error.into());
+            }
+            Written::Queue(write, result) => {
+                self.journal.end_queue_write(write, result.is_ok());
+                if let Err(error) = result {
+                    tracing::warn!(session = %self.id, %error, "cannot write the crash journal");
+                    self.fail_jobs(&error.into());
+                }
+            }
+            Written::Lost => self.fail_jobs(&SessionError::Failed),
+        }
+    }
+
+    /// Takes in lines that another program has appended to the file.
+    pub(super) fn adopt_foreign(&mut self, foreign: Vec<Entry>) {
+        if foreign.is_empty() {
+            return;
+        }
+        let count = foreign.len();
+        foreign.into_iter().for_each(|entry| self.add_entry(entry));
+        let message = format!("another program has added {count} entries to this session's file; they are kept");
+        self.publish(Event::Notice { kind: "foreign_entries", message });
+    }
+
+    /// Takes an entry into the tree, and into the session's row in lists.
+    fn add_entry(&mut self, entry: Entry) {
+        self.row.add(&entry);
+        self.tree.push(entry);
+    }
+
+    /// Tells the index what the session's row says now.
+    fn update_index(&mut self) {
+        if let Some(file) = self.file.as_ref().filter(|file| !file.is_empty()) {
+            self.row.len = file.len();
+            self.services.index.record(self.row.clone());
+        }
+    }
+}
+
+fn is_conversation(entry: &Entry) -> bool {
+    matches!(&entry.body, EntryBody::Message(message) if matches!(**message, Message::User(_) | Message::Assistant(_)))
+}
+
+fn push_line(lines: &mut Vec<u8>, line: &[u8]) {
+    lines.extend_from_slice(line);
+    lines.push(b'\n');
+}
+
+impl From<StoreError> for SessionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked { path, owner } => {
+                Self::Locked { path: path.display().to_string(), owner: owner.to_string() }
+            }
+            other => Self::Storage(other.report()),
+        }
+    }
+}

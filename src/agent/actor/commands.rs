@@ -1,0 +1,216 @@
+//! Requests of clients: handed to the machine, or answered in their turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentd_protocol::message::{ContentBlock, ThinkingLevel, UserMessage};
+use agentd_protocol::methods::{Empty, EnvSource};
+use agentd_protocol::model::Model;
+
+use super::SessionActor;
+use super::perform::{Job, Sender};
+use crate::agent::event::Event;
+use crate::agent::handle::{Answer, Client, Command, Reply, SessionError, UserInput};
+use crate::agent::machine::{Effect, Input, NewEntry, Stop};
+use crate::clock;
+use crate::config::env::SessionEnv;
+use crate::provider::{ModelError, ModelSpec, clamp_level};
+use crate::session::entry::EntryBody;
+
+impl SessionActor {
+    pub(super) fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Prompt(user, if_busy, reply) => {
+                let reply = self.replies.keep(Sender::Prompt(reply));
+                self.feed(Input::Prompt { user: user_message(user), if_busy, reply });
+            }
+            Command::Steer(user, reply) => {
+                let reply = self.replies.keep(Sender::Prompt(reply));
+                self.feed(Input::Steer { user: user_message(user), reply });
+            }
+            Command::FollowUp(user, reply) => {
+                let reply = self.replies.keep(Sender::Prompt(reply));
+                self.feed(Input::FollowUp { user: user_message(user), reply });
+            }
+            Command::Abort(reply) => self.stop(Stop::Abort, reply),
+            Command::ClearQueue(reply) => {
+                let reply = self.replies.keep(Sender::Queue(reply));
+                self.feed(Input::ClearQueue { reply });
+            }
+            Command::Continue(reply) => {
+                let reply = self.replies.keep(Sender::Prompt(reply));
+                self.feed(Input::Continue { reply });
+            }
+            Command::Wait(reply) => {
+                let reply = self.replies.keep(Sender::Wait(reply));
+                self.feed(Input::Wait { reply });
+            }
+            Command::GetState(reply) => self.answer_read(reply, |actor| Ok(actor.state())),
+            Command::GetMessages(reply) => self.answer_read(reply, |actor| Ok(actor.messages())),
+            Command::GetEntries(params, reply) => self.answer_read(reply, move |actor| actor.entries(&params)),
+            Command::GetLastAssistantText(reply) => self.answer_read(reply, |actor| Ok(actor.last_assistant_text())),
+            Command::GetStats(reply) => self.answer_read(reply, |actor| Ok(actor.stats())),
+            Command::SetName(name, reply) => self.set_name(&name, reply),
+            Command::SetModel(name, reply) => self.set_model(&name, reply),
+            Command::SetThinkingLevel(level, reply) => self.set_thinking_level(level, reply),
+            Command::SetEnv(env, reply) => self.set_env(env, reply),
+            Command::Attach(request, reply) => {
+                self.jobs.push_back(Job::Read(Box::new(move |actor| actor.attach(*request, reply))));
+            }
+            Command::Detach(client, reply) => {
+                self.jobs.push_back(Job::Read(Box::new(move |actor| actor.detach(&client, reply))));
+            }
+            Command::Unload(reply) => {
+                self.jobs.push_back(Job::Read(Box::new(move |actor| actor.unload(reply))));
+            }
+            Command::Close(reply) => {
+                self.closing = true;
+                self.stop(Stop::Shutdown, reply);
+            }
+        }
+    }
+
+    /// Every handle is gone: nobody can ask for this session any more, so its run has no owner.
+    pub(super) fn on_abandoned(&mut self) {
+        if !self.closing {
+            self.closing = true;
+            let (reply, _) = tokio::sync::oneshot::channel();
+            self.stop(Stop::Shutdown, reply);
+        }
+    }
+
+    fn unload(&mut self, reply: Reply<Empty>) {
+        self.closing |= self.can_unload();
+        drop(reply.send(Ok(Answer { value: Empty {}, seq: self.ring.last_seq() })));
+    }
+
+    /// Tells whether nothing would be missed if the session left memory.
+    pub(super) fn can_unload(&self) -> bool {
+        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty() && self.unsaved.is_empty()
+    }
+
+    fn stop(&mut self, why: Stop, reply: Reply<Empty>) {
+        let reply = self.replies.keep(Sender::Empty(reply));
+        self.feed(Input::Stop { why, reply });
+    }
+
+    /// Answers in turn with something that is only read.
+    fn answer_read<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        read: impl FnOnce(&Self) -> Result<T, SessionError> + Send + 'static,
+    ) {
+        self.jobs.push_back(Job::Read(Box::new(move |actor| {
+            let seq = actor.ring.last_seq();
+            drop(reply.send(read(actor).map(|value| Answer { value, seq })));
+        })));
+    }
+
+    /// Answers in turn once everything queued so far is on disk.
+    fn answer_written<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        value: impl FnOnce(&mut Self) -> T + Send + 'static,
+    ) {
+        self.jobs.push_back(Job::Answer(Box::new(move |actor, written| {
+            let answer = written.map(|()| Answer { value: value(actor), seq: actor.ring.last_seq() });
+            drop(reply.send(answer));
+        })));
+    }
+
+    fn append_one(&mut self, body: EntryBody) {
+        let id = self.tree.new_entry_id(rand_u32);
+        self.jobs.push_back(Job::Effect(Effect::Append { entries: vec![NewEntry { id, body }], sync: false }));
+    }
+
+    fn emit_in_turn(&mut self, event: Event) {
+        self.jobs.push_back(Job::Effect(Effect::Emit(event)));
+    }
+
+    fn set_name(&mut self, name: &str, reply: Reply<Empty>) {
+        let name = name.trim().to_owned();
+        if name.is_empty() {
+            let message = "the name must not be empty".to_owned();
+            return drop(reply.send(Err(SessionError::InvalidParam { param: "name", message })));
+        }
+        self.append_one(EntryBody::SessionInfo { name: name.clone() });
+        self.emit_in_turn(Event::SessionInfoChanged { name: Some(name) });
+        self.answer_written(reply, |_| Empty {});
+    }
+
+    fn set_model(&mut self, name: &str, reply: Reply<Model>) {
+        let (spec, level) = match self.services.models.resolve(name, &self.settings.env) {
+            Ok(found) => found,
+            Err(error) => return drop(reply.send(Err(error.into()))),
+        };
+        self.append_one(EntryBody::ModelChange {
+            provider: spec.model.provider.clone(),
+            model_id: spec.model.id.clone(),
+        });
+        self.emit_in_turn(Event::ModelChanged { model: format!("{}/{}", spec.model.provider, spec.model.id) });
+        let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));
+        if level != self.settings.thinking {
+            self.append_one(EntryBody::ThinkingLevelChange(level));
+            self.emit_in_turn(Event::ThinkingLevelChanged { level });
+        }
+        let model = spec.model.clone();
+        self.answer_written(reply, |_| model);
+        self.use_model(spec, level);
+    }
+
+    /// Asks this model from the next request on.
+    pub(super) fn use_model(&mut self, spec: Arc<ModelSpec>, level: ThinkingLevel) {
+        self.settings.model = Some(spec);
+        self.settings.model_problem = None;
+        self.settings.thinking = level;
+        self.tell_machine_model();
+    }
+
+    fn set_thinking_level(&mut self, level: ThinkingLevel, reply: Reply<Empty>) {
+        let level = self.settings.model.as_ref().map_or(level, |spec| clamp_level(&spec.model, level));
+        if level != self.settings.thinking {
+            self.append_one(EntryBody::ThinkingLevelChange(level));
+            self.emit_in_turn(Event::ThinkingLevelChanged { level });
+            self.settings.thinking = level;
+            self.tell_machine_model();
+        }
+        self.answer_written(reply, |_| Empty {});
+    }
+
+    fn set_env(&mut self, env: BTreeMap<String, String>, reply: Reply<Empty>) {
+        self.settings.env = SessionEnv::new(env, EnvSource::Client);
+        self.answer_written(reply, |_| Empty {});
+    }
+
+    pub(super) fn detach(&mut self, client: &Client, reply: Reply<Empty>) {
+        if let Some(name) = self.clients.remove(&client.id) {
+            let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
+            self.publish(Event::ClientDetached { name: name.to_string(), clients });
+        }
+        drop(reply.send(Ok(Answer { value: Empty {}, seq: self.ring.last_seq() })));
+    }
+}
+
+fn user_message(input: UserInput) -> UserMessage {
+    let mut content = vec![ContentBlock::text(input.message)];
+    if !input.images.is_empty() {
+        // An image alone is a whole message: an empty text beside it would be refused by some providers.
+        content.retain(|block| block.as_text().is_some_and(|text| !text.is_empty()));
+        content.extend(input.images);
+    }
+    UserMessage { content, timestamp: clock::now_ms(), client_message_id: input.client_message_id }
+}
+
+/// Returns a random number, from the random bits of a version 4 uuid.
+pub(super) fn rand_u32() -> u32 {
+    uuid::Uuid::new_v4().as_fields().0
+}
+
+impl From<ModelError> for SessionError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::NoModel { .. } => Self::NoModel(error.to_string()),
+            other => Self::UnknownModel(other.to_string()),
+        }
+    }
+}

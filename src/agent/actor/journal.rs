@@ -1,0 +1,201 @@
+//! The crash journal of a session: what a kill must not take, and is not in the session file yet. That is the
+//! queues, the response that streams, and tool results whose batch is not complete.
+//!
+//! It lies in the daemon's state directory, exists only while there is something in it, and is written without
+//! waiting for the disk, but for queued messages, which were promised to be kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agentd_protocol::EntryId;
+use agentd_protocol::message::AssistantMessage;
+use tokio::time::Instant;
+
+use crate::agent::event::{Event, ToolStart};
+use crate::agent::machine::{Queues, ToolEnd, result_message};
+use crate::clock;
+use crate::constants::JOURNAL_INTERVAL;
+use crate::provider::stream::StreamEvent;
+use crate::store::crash_journal::{CrashJournal, JournalRecord, JournalUpdate};
+use crate::store::error::StoreError;
+use crate::store::session_file::SyncMode;
+
+/// The journal as the actor keeps it.
+pub(crate) struct Journal {
+    /// `None` while a write has it.
+    file: Option<CrashJournal>,
+    session_file: PathBuf,
+    /// Records that wait to be written.
+    pending: Vec<JournalRecord>,
+    flush_at: Option<Instant>,
+    saved_queues: Queues,
+    /// Whether anything was noted since the session was last idle.
+    is_dirty: bool,
+}
+
+/// A write of the queues that is under way.
+pub(super) struct QueueWrite {
+    file: CrashJournal,
+    records: Vec<JournalRecord>,
+    queues: Queues,
+}
+
+impl Journal {
+    /// Returns the journal at `path` of the session in `session_file`; `queues` are saved in it already.
+    pub(crate) fn new(path: &Path, session_file: PathBuf, queues: Queues) -> Self {
+        Self {
+            file: Some(CrashJournal::open(path)),
+            session_file,
+            pending: Vec::new(),
+            flush_at: None,
+            saved_queues: queues,
+            is_dirty: false,
+        }
+    }
+
+    /// Returns the queues as they were last saved.
+    pub(super) fn saved_queues(&self) -> &Queues {
+        &self.saved_queues
+    }
+
+    /// Returns when waiting records are due.
+    pub(super) fn flush_at(&self) -> Option<Instant> {
+        self.flush_at.filter(|_| self.file.is_some())
+    }
+
+    pub(super) fn flush_due(&mut self, now: Instant) {
+        if self.flush_at().is_some_and(|at| at <= now) {
+            self.flush();
+        }
+    }
+
+    fn add(&mut self, record: JournalRecord) {
+        self.pending.push(record);
+        self.is_dirty = true;
+        self.flush_at.get_or_insert_with(|| Instant::now() + JOURNAL_INTERVAL);
+    }
+
+    /// Writes what waits. A failure costs no more than the journal is for: it is logged, and the run goes on.
+    fn flush(&mut self) {
+        let Some(file) = self.file.as_mut().filter(|_| !self.pending.is_empty()) else { return };
+        self.flush_at = None;
+        let records = std::mem::take(&mut self.pending);
+        if let Err(error) = file.append(&records, SyncMode::Flush) {
+            tracing::warn!(error = %error.report(), "cannot write the crash journal");
+        }
+    }
+
+    pub(super) fn note_message_start(
+        &mut self,
+        entry_id: &EntryId,
+        parent_id: Option<EntryId>,
+        message: &AssistantMessage,
+    ) {
+        self.add(JournalRecord::MessageStart {
+            entry_id: entry_id.clone(),
+            parent_id,
+            message: Box::new(message.clone()),
+        });
+    }
+
+    /// Keeps a step of the response that streams.
+    pub(super) fn note_stream(&mut self, event: &StreamEvent) {
+        let update = match event {
+            StreamEvent::BlockStart { index, kind } => JournalUpdate::Start(*index, kind.into()),
+            StreamEvent::Delta { index, delta, .. } => JournalUpdate::Delta(*index, Arc::clone(delta)),
+            StreamEvent::Signature { index, signature } => JournalUpdate::Signature(*index, signature.clone()),
+            StreamEvent::ToolCallName { index, id, name } => JournalUpdate::Name(*index, id.clone(), name.clone()),
+            StreamEvent::BlockEnd { index } => JournalUpdate::End(*index),
+            StreamEvent::Usage(usage) => return self.add(JournalRecord::Usage(*usage)),
+            StreamEvent::Started | StreamEvent::Meta { .. } | StreamEvent::Stop { .. } => return,
+        };
+        self.add(JournalRecord::Update(update));
+    }
+
+    pub(super) fn note_tool_started(&mut self, call: &ToolStart) {
+        self.add(JournalRecord::ToolStarted {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            entry_id: call.entry_id.clone(),
+        });
+        self.flush();
+    }
+
+    /// Keeps what an event tells of before it is told: that a run begins, and the result of a tool.
+    pub(super) fn note(&mut self, event: &Event) {
+        match event {
+            Event::AgentStart => {
+                self.add(JournalRecord::Run { session_file: self.session_file.clone(), started: clock::now_ms() })
+            }
+            Event::ToolExecutionEnd { call, result, is_error, duration_ms } => {
+                let end = ToolEnd { result: Arc::clone(result), is_error: *is_error, duration_ms: *duration_ms };
+                let message = Box::new(result_message(call, &end, clock::now_ms()));
+                self.add(JournalRecord::ToolFinished { entry_id: call.entry_id.clone(), message });
+            }
+            _ => return,
+        }
+        self.flush();
+    }
+
+    /// An entry is in the session file.
+    pub(super) fn note_written(&mut self, entry_id: &EntryId) {
+        if self.is_dirty {
+            self.add(JournalRecord::MessageWritten { entry_id: entry_id.clone() });
+        }
+    }
+
+    /// Begins to write the queues; `None` when they are saved as they are.
+    pub(super) fn begin_queue_write(&mut self, queues: Queues) -> Option<QueueWrite> {
+        if queues == self.saved_queues {
+            return None;
+        }
+        let file = self.file.take()?;
+        let mut records = std::mem::take(&mut self.pending);
+        self.flush_at = None;
+        records.push(queue_record(&queues));
+        Some(QueueWrite { file, records, queues })
+    }
+
+    pub(super) fn end_queue_write(&mut self, write: QueueWrite, is_written: bool) {
+        self.file = Some(write.file);
+        if is_written {
+            self.saved_queues = write.queues;
+        }
+    }
+
+    /// The run is over and everything of it is in the session file: only the queues are still needed.
+    pub(super) fn settle(&mut self, queues: &Queues) {
+        self.pending.clear();
+        self.flush_at = None;
+        let Some(file) = self.file.as_mut() else { return };
+        if !self.is_dirty && *queues == self.saved_queues {
+            return;
+        }
+        self.is_dirty = false;
+        let records = if queues.is_empty() { Vec::new() } else { vec![queue_record(queues)] };
+        match file.reset(&records, SyncMode::Flush) {
+            Ok(()) => self.saved_queues = queues.clone(),
+            Err(error) => tracing::warn!(error = %error.report(), "cannot settle the crash journal"),
+        }
+    }
+
+    /// Writes what waits when the actor ends.
+    pub(super) fn close(&mut self) {
+        self.flush();
+    }
+}
+
+impl QueueWrite {
+    /// Writes; blocks.
+    pub(super) fn perform(&mut self, sync: SyncMode) -> Result<(), StoreError> {
+        self.file.append(&self.records, sync)
+    }
+}
+
+/// Returns the record of the queues.
+pub(crate) fn queue_record(queues: &Queues) -> JournalRecord {
+    JournalRecord::Queue {
+        steering: queues.steering.iter().cloned().collect(),
+        follow_up: queues.follow_up.iter().cloned().collect(),
+    }
+}

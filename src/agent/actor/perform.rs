@@ -1,0 +1,183 @@
+//! The job queue: effects and answers, performed in order, with writes as barriers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agentd_protocol::methods::{Empty, PromptResult, Queue, WaitResult};
+use tokio::time::Instant;
+
+use super::SessionActor;
+use crate::agent::event::Event;
+use crate::agent::handle::{Answer, Reply, SessionError};
+use crate::agent::machine::{Effect, Input, Outcome, Refusal, ReplyId};
+use crate::constants::COALESCE_WINDOW;
+
+/// Answers a request once what it waited for is written, or has failed.
+type AnswerWritten = dyn FnOnce(&mut SessionActor, Result<(), SessionError>) + Send;
+
+/// One thing to be done in its turn.
+pub(super) enum Job {
+    /// What the machine wants.
+    Effect(Effect),
+    /// An answer that depends on the writes before it: it gets their error when one fails.
+    Answer(Box<AnswerWritten>),
+    /// An answer that depends on nothing.
+    Read(Box<dyn FnOnce(&mut SessionActor) + Send>),
+}
+
+/// Where the machine's answers go.
+#[derive(Default)]
+pub(super) struct Replies {
+    last: u64,
+    senders: HashMap<ReplyId, Sender>,
+}
+
+pub(super) enum Sender {
+    Prompt(Reply<PromptResult>),
+    Empty(Reply<Empty>),
+    Queue(Reply<Queue>),
+    Wait(Reply<WaitResult>),
+}
+
+impl Replies {
+    pub(super) fn keep(&mut self, sender: Sender) -> ReplyId {
+        self.last += 1;
+        let id = ReplyId(self.last);
+        self.senders.insert(id, sender);
+        id
+    }
+}
+
+impl SessionActor {
+    /// Performs jobs until one has to wait.
+    pub(super) fn advance(&mut self) {
+        while self.write.is_none() {
+            let Some(job) = self.jobs.pop_front() else { break };
+            match job {
+                Job::Effect(effect) => self.perform(effect),
+                Job::Answer(answer) => answer(self, Ok(())),
+                Job::Read(read) => read(self),
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Prepare => self.start_prepare(),
+            Effect::Append { entries, sync } => self.start_append(entries, sync),
+            Effect::SaveQueue(queues) => self.start_save_queue(queues),
+            Effect::Emit(event) => self.publish(event),
+            Effect::EmitEntry(id) => {
+                if let Some(raw) = self.tree.get(&id).map(|entry| Arc::clone(&entry.raw)) {
+                    self.publish(Event::EntryAppended(raw));
+                }
+            }
+            Effect::StartRequest { request, entry_id } => self.start_request(request, entry_id),
+            Effect::CancelRequest(request) => self.cancel_request(request),
+            Effect::ValidateTool(call) => self.validate_tool(&call),
+            Effect::StartTool(call) => self.start_tool(call),
+            Effect::CancelTool(call) => self.cancel_tool(&call),
+            Effect::ArmRetry { retry, delay } => {
+                self.retry = Some((retry, Instant::now() + delay));
+                let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+                self.retry_at = Some(crate::clock::now_ms().saturating_add(delay_ms));
+            }
+            Effect::CancelRetry(retry) => {
+                if self.retry.is_some_and(|(armed, _)| armed == retry) {
+                    self.retry = None;
+                    self.retry_at = None;
+                }
+            }
+            Effect::Reply(to, outcome) => self.send_reply(to, outcome),
+            Effect::Step => self.feed(Input::Step),
+            Effect::Settled => self.on_settled(),
+        }
+    }
+
+    fn on_settled(&mut self) {
+        self.journal.settle(self.machine.queues());
+        self.ring.settle();
+    }
+
+    /// Publishes one event.
+    pub(super) fn publish(&mut self, event: Event) {
+        self.journal.note(&event);
+        self.published_tools.note(&event);
+        self.publish_all([event]);
+    }
+
+    /// Publishes events in one go.
+    pub(super) fn publish_all(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.ring.push(events);
+        if self.merge_flush.is_none() && self.ring.has_open_merge() {
+            self.merge_flush = Some(Instant::now() + COALESCE_WINDOW);
+        }
+    }
+
+    pub(super) fn send_reply(&mut self, to: ReplyId, outcome: Outcome) {
+        let Some(sender) = self.replies.senders.remove(&to) else { return };
+        let seq = self.ring.last_seq();
+        // A client that is gone does not want its answer: a failed send is nothing.
+        match (sender, outcome) {
+            (Sender::Prompt(reply), Outcome::Prompt(value)) => drop(reply.send(Ok(Answer { value, seq }))),
+            (Sender::Empty(reply), Outcome::Done) => drop(reply.send(Ok(Answer { value: Empty {}, seq }))),
+            (Sender::Queue(reply), Outcome::Queue(value)) => drop(reply.send(Ok(Answer { value, seq }))),
+            (Sender::Wait(reply), Outcome::Wait(value)) => drop(reply.send(Ok(Answer { value, seq }))),
+            (sender, Outcome::Refused(refusal)) => sender.refuse(refusal.into()),
+            (sender, _) => sender.refuse(SessionError::Failed),
+        }
+    }
+
+    /// A barrier failed: what waited behind it must not happen.
+    pub(super) fn fail_jobs(&mut self, error: &SessionError) {
+        let mut announced = true;
+        let mut kept = Vec::new();
+        for job in std::mem::take(&mut self.jobs) {
+            match job {
+                Job::Read(read) => kept.push(Job::Read(read)),
+                Job::Answer(answer) => answer(self, Err(error.clone())),
+                Job::Effect(Effect::Reply(to, _)) => {
+                    if let Some(sender) = self.replies.senders.remove(&to) {
+                        sender.refuse(error.clone());
+                    }
+                }
+                Job::Effect(Effect::Emit(Event::AgentStart)) => announced = false,
+                Job::Effect(
+                    effect @ (Effect::CancelRequest(_)
+                    | Effect::CancelTool(_)
+                    | Effect::CancelRetry(_)
+                    | Effect::Settled
+                    | Effect::Prepare),
+                ) => kept.push(Job::Effect(effect)),
+                Job::Effect(_) => {}
+            }
+        }
+        let saved = self.journal.saved_queues().clone();
+        self.feed(Input::AppendFailed { message: error.to_string(), announced, saved });
+        self.jobs.extend(kept);
+    }
+}
+
+impl Sender {
+    fn refuse(self, error: SessionError) {
+        match self {
+            Self::Prompt(reply) => drop(reply.send(Err(error))),
+            Self::Empty(reply) => drop(reply.send(Err(error))),
+            Self::Queue(reply) => drop(reply.send(Err(error))),
+            Self::Wait(reply) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+impl From<Refusal> for SessionError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Busy => Self::Busy,
+            Refusal::WrongState(why) => Self::WrongState(why),
+            Refusal::NoModel(text) => Self::NoModel(text),
+            Refusal::UnknownModel(name) => Self::UnknownModel(name),
+            Refusal::WorkingDirectory { path, message } => Self::WorkingDirectory { path, message },
+            Refusal::Storage(message) => Self::Storage(message),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Preparing a run: the working directory, the model, and the system prompt as it must be now.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::message::{Message, SystemMessage, ThinkingLevel, ToolDefinition};
+use serde_json::{Map, Value};
+use tokio::task::JoinHandle;
+
+use super::SessionActor;
+use crate::agent::machine::{Input, Prepared, Refusal};
+use crate::clock;
+use crate::config::env::SessionEnv;
+use crate::provider::{ModelSpec, clamp_level};
+use crate::resources::{self, PromptFacts};
+use crate::session::context::merge_system_messages;
+use crate::session::entry::{Entry, EntryBody};
+use crate::session::tree::SessionTree;
+use crate::store::session_file::SessionFile;
+use crate::tools::ToolUsage;
+
+/// What the preparation gives back: the file it looked at, and what it found.
+pub(super) struct PrepareResult {
+    file: Option<SessionFile>,
+    foreign: Vec<Entry>,
+    found: Result<Found, Refusal>,
+}
+
+struct Found {
+    /// A model for a session that had none.
+    model: Option<(Arc<ModelSpec>, Option<ThinkingLevel>)>,
+    /// The system prompt as it must be now.
+    sections: Map<String, Value>,
+}
+
+/// Waits for the preparation that is under way, for ever when there is none.
+pub(super) async fn finished(prepare: &mut Option<JoinHandle<PrepareResult>>) -> PrepareResult {
+    let Some(handle) = prepare else { return std::future::pending().await };
+    let result = handle.await.unwrap_or_else(|panic| {
+        tracing::error!(%panic, "preparing a run failed");
+        let why = "preparing the run failed because of a fault of the daemon; its log says more";
+        PrepareResult { file: None, foreign: Vec::new(), found: Err(Refusal::WrongState(why)) }
+    });
+    *prepare = None;
+    result
+}
+
+impl SessionActor {
+    pub(super) fn start_prepare(&mut self) {
+        if self.settings.model.is_none()
+            && let Some(problem) = self.settings.model_problem.clone()
+            && self.tree.entries().iter().any(|entry| matches!(entry.body, EntryBody::ModelChange { .. }))
+        {
+            // The session has a model that is not configured any more; another one is not chosen silently.
+            return self.feed(Input::Prepared(Err(Refusal::UnknownModel(problem))));
+        }
+        let Some(file) = self.file.take() else {
+            return self.feed(Input::Prepared(Err(Refusal::Storage("the session file is lost".to_owned()))));
+        };
+        let (cwd, env) = (self.settings.cwd.clone(), self.settings.env.clone());
+        let services = Arc::clone(&self.services);
+        let has_model = self.settings.model.is_some();
+        let tools = self.services.tools.usages(&self.settings.tools);
+        self.prepare = Some(self.services.tasks.spawn_blocking(move || {
+            let mut file = file;
+            let foreign = match file.refresh() {
+                Ok(foreign) => foreign.entries,
+                Err(error) => {
+                    let refusal = Refusal::Storage(error.report());
+                    return PrepareResult { file: Some(file), foreign: Vec::new(), found: Err(refusal) };
+                }
+            };
+            let found = check_cwd(&cwd).and_then(|()| {
+                let model = if has_model {
+                    None
+                } else {
+                    let found = services.models.default_model(&env, None);
+                    Some(found.map_err(|error| Refusal::NoModel(error.to_string()))?)
+                };
+                Ok(Found { model, sections: current_sections(cwd, &env, tools, &services) })
+            });
+            PrepareResult { file: Some(file), foreign, found }
+        }));
+    }
+
+    pub(super) fn on_prepared(&mut self, result: PrepareResult) {
+        self.file = result.file.or(self.file.take());
+        self.adopt_foreign(result.foreign);
+        let prepared = result.found.map(|found| {
+            let mut entries = Vec::new();
+            if let Some((spec, level)) = found.model {
+                entries.push(EntryBody::ModelChange {
+                    provider: spec.model.provider.clone(),
+                    model_id: spec.model.id.clone(),
+                });
+                let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));
+                entries.push(EntryBody::ThinkingLevelChange(level));
+                self.use_model(spec, level);
+            }
+            let tools = self.services.tools.definitions(&self.settings.tools);
+            if let Some(system) = system_change(&self.tree, &found.sections, tools) {
+                entries.push(EntryBody::Message(Arc::new(Message::System(system))));
+            }
+            Prepared { entries }
+        });
+        self.feed(Input::Prepared(prepared));
+    }
+}
+
+fn check_cwd(cwd: &std::path::Path) -> Result<(), Refusal> {
+    let refuse = |message: String| Refusal::WorkingDirectory { path: cwd.display().to_string(), message };
+    match std::fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(refuse("it is not a directory".to_owned())),
+        Err(error) => Err(refuse(error.to_string())),
+    }
+}
+
+fn current_sections(
+    cwd: PathBuf,
+    env: &SessionEnv,
+    tools: Vec<ToolUsage>,
+    services: &crate::agent::services::Services,
+) -> Map<String, Value> {
+    let context_files = resources::discover_context_files(&cwd, &services.config.paths.context_dirs());
+    let facts = PromptFacts {
+        cwd,
+        os: format!("{} ({})", std::env::consts::OS, std::env::consts::ARCH),
+        shell: env.get("SHELL").unwrap_or("bash").to_owned(),
+        date: clock::today(),
+        tools,
+        context_files,
+    };
+    resources::system_sections(&facts)
+}
+
+/// Returns the system message that must be added so that the branch says what holds now: all of it on a new branch,
+/// later only what changed, so that what was sent before stays as it was, byte for byte.
+fn system_change(tree: &SessionTree, now: &Map<String, Value>, tools: Vec<ToolDefinition>) -> Option<SystemMessage> {
+    let branch = tree.branch();
+    let systems = branch.iter().filter_map(|entry| match &entry.body {
+        EntryBody::Message(message) => match &**message {
+            Message::System(system) => Some(system),
+            _ => None,
+        },
+        _ => None,
+    });
+    let effective = merge_system_messages(systems);
+    let is_first = effective.is_none();
+    let SystemMessage { sections, tools_added: known, .. } = effective.unwrap_or_default();
+    let changed = resources::diff_sections(&sections, now);
+    let added: Vec<ToolDefinition> = tools.iter().filter(|tool| !known.contains(tool)).cloned().collect();
+    let is_gone = |known: &&ToolDefinition| !tools.iter().any(|tool| tool.name == known.name);
+    let removed: Vec<String> = known.iter().filter(is_gone).map(|tool| tool.name.clone()).collect();
+    if !is_first && changed.is_none() && added.is_empty() && removed.is_empty() {
+        return None;
+    }
+    Some(SystemMessage {
+        content: String::new(),
+        sections: changed.unwrap_or_default(),
+        timestamp: clock::now_ms(),
+        tools_added: added,
+        tools_removed: removed,
+    })
+}

@@ -1,0 +1,230 @@
+//! Tool calls: checking, running, their output as it comes, and stopping them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentd_protocol::ToolCallId;
+use agentd_protocol::message::{ContentBlock, ToolCall, ToolResult};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::SessionActor;
+use crate::agent::event::{Event, ToolStart};
+use crate::agent::machine::{Input, ToolEnd};
+use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
+use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput, ToolRegistry};
+
+/// A tool that runs.
+pub(super) struct LiveTool {
+    start: Arc<ToolStart>,
+    /// Output that waits for the next update.
+    pending: String,
+    /// When the next update may be sent.
+    next_update: Instant,
+    cancel: CancellationToken,
+}
+
+/// What a tool's task says.
+pub(super) enum ToolMessage {
+    /// It prints.
+    Progress(ToolCallId, Progress),
+    /// It has ended, after so long.
+    Ended(ToolCallId, ToolOutput, Duration),
+}
+
+impl LiveTool {
+    /// Returns when waiting output is due.
+    pub(super) fn flush_at(&self) -> Option<Instant> {
+        (!self.pending.is_empty()).then_some(self.next_update)
+    }
+}
+
+impl SessionActor {
+    pub(super) fn validate_tool(&mut self, start: &Arc<ToolStart>) {
+        let verdict = match self.invocation(start) {
+            Ok(_) => Ok(()),
+            Err(output) => Err(tool_end(output, None)),
+        };
+        self.feed(Input::ToolValidated { call: start.id.clone(), verdict });
+    }
+
+    fn invocation(&self, start: &ToolStart) -> Result<ToolInvocation, ToolOutput> {
+        let call = ToolCall {
+            id: start.id.clone(),
+            name: start.name.clone(),
+            arguments: start.args.clone(),
+            arguments_error: start.arguments_error.clone(),
+            thought_signature: None,
+            arguments_text: None,
+        };
+        self.services.tools.validate(&self.settings.tools, &call)
+    }
+
+    pub(super) fn start_tool(&mut self, start: Arc<ToolStart>) {
+        if !self.machine.wants_tool(&start.id) {
+            let end = tool_end(aborted_output(), None);
+            return self.feed(Input::ToolFinished { call: start.id.clone(), end });
+        }
+        let invocation = match self.invocation(&start) {
+            Ok(invocation) => invocation,
+            Err(output) => {
+                let end = tool_end(output, None);
+                return self.feed(Input::ToolFinished { call: start.id.clone(), end });
+            }
+        };
+        let cancel = self.services.tasks.cancel_token().child_token();
+        let (progress, progress_in) = mpsc::channel(TOOL_PROGRESS);
+        let context = ToolContext {
+            cwd: self.settings.cwd.clone(),
+            env: self.tool_env(),
+            outputs_dir: self.services.config.paths.outputs_dir.clone(),
+            cancel: cancel.clone(),
+            progress,
+            spawner: self.services.spawner.clone(),
+            locks: self.services.file_locks.clone(),
+            call_id: start.id.clone(),
+            command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
+        };
+        let tools = Arc::clone(&self.services.tools);
+        let out = self.tool_messages.0.clone();
+        let call = start.id.clone();
+        let token = cancel.clone();
+        drop(self.services.tasks.spawn("tool call", async move {
+            run_tool(tools, invocation, context, progress_in, out, call, token).await;
+        }));
+        let live = LiveTool { start: Arc::clone(&start), pending: String::new(), next_update: Instant::now(), cancel };
+        self.tools.insert(start.id.clone(), live);
+        self.journal.note_tool_started(&start);
+    }
+
+    /// Returns the environment of a tool's children: the session's without keys, and what tells them where they are.
+    fn tool_env(&self) -> Vec<(String, String)> {
+        let mut env = self.settings.env.for_tools(&self.services.models.secret_names());
+        let (provider, model) = self
+            .settings
+            .model
+            .as_ref()
+            .map(|spec| (spec.model.provider.clone(), spec.model.id.clone()))
+            .unwrap_or_default();
+        let facts = [
+            ("SESSION_ID", self.id.to_string()),
+            ("SESSION_FILE", self.path.display().to_string()),
+            ("PROVIDER", provider),
+            ("MODEL", model),
+            ("REASONING_LEVEL", self.settings.thinking.as_str().to_owned()),
+        ];
+        env.retain(|(name, _)| !name.starts_with("AGENTD_") && !name.starts_with("PI_"));
+        for (name, value) in facts {
+            env.push((format!("AGENTD_{name}"), value.clone()));
+            env.push((format!("PI_{name}"), value));
+        }
+        env.push(("PI_CODING_AGENT".to_owned(), "true".to_owned()));
+        env
+    }
+
+    pub(super) fn cancel_tool(&mut self, call: &ToolCallId) {
+        if let Some(tool) = self.tools.get(call) {
+            tool.cancel.cancel();
+        }
+    }
+
+    pub(super) fn on_tool_message(&mut self, message: ToolMessage) {
+        match message {
+            ToolMessage::Progress(call, progress) => self.on_progress(&call, progress),
+            ToolMessage::Ended(call, output, ran) => {
+                // What it printed last comes before its end.
+                self.publish_output(&call);
+                self.tools.remove(&call);
+                let duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
+                self.feed(Input::ToolFinished { call, end: tool_end(output, Some(duration_ms)) });
+            }
+        }
+    }
+
+    fn on_progress(&mut self, call: &ToolCallId, progress: Progress) {
+        let Some(tool) = self.tools.get_mut(call) else { return };
+        match progress {
+            Progress::Started => {
+                let event = Event::ToolExecutionUpdate { call: Arc::clone(&tool.start), delta: Arc::from("") };
+                tool.next_update = Instant::now() + TOOL_UPDATE_INTERVAL;
+                self.publish(event);
+            }
+            Progress::Output(text) => {
+                tool.pending.push_str(&text);
+                if tool.next_update <= Instant::now() {
+                    self.publish_output(call);
+                }
+            }
+        }
+    }
+
+    pub(super) fn flush_tool_output(&mut self, now: Instant) {
+        let due = self.tools.iter().filter(|(_, tool)| tool.flush_at().is_some_and(|at| at <= now));
+        let due: Vec<ToolCallId> = due.map(|(call, _)| call.clone()).collect();
+        for call in due {
+            self.publish_output(&call);
+        }
+    }
+
+    fn publish_output(&mut self, call: &ToolCallId) {
+        let Some(tool) = self.tools.get_mut(call).filter(|tool| !tool.pending.is_empty()) else { return };
+        let delta = std::mem::take(&mut tool.pending);
+        tool.next_update = Instant::now() + TOOL_UPDATE_INTERVAL;
+        let event = Event::ToolExecutionUpdate { call: Arc::clone(&tool.start), delta: Arc::from(delta) };
+        self.publish(event);
+    }
+}
+
+/// Runs one call and reports on it. A tool that does not end when told is left behind after [`TOOL_ABANDON`].
+async fn run_tool(
+    tools: Arc<ToolRegistry>,
+    invocation: ToolInvocation,
+    context: ToolContext,
+    mut progress: mpsc::Receiver<Progress>,
+    out: mpsc::Sender<ToolMessage>,
+    call: ToolCallId,
+    cancel: CancellationToken,
+) {
+    let begun = Instant::now();
+    let run = tools.run(invocation, context);
+    tokio::pin!(run);
+    let abandoned = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(TOOL_ABANDON).await;
+    };
+    tokio::pin!(abandoned);
+    let mut is_printing = true;
+    let output = loop {
+        tokio::select! {
+            biased;
+            item = progress.recv(), if is_printing => match item {
+                // The actor may be gone; the tool is then ended by its token.
+                Some(item) => drop(out.send(ToolMessage::Progress(call.clone(), item)).await),
+                None => is_printing = false,
+            },
+            output = &mut run => break output,
+            () = &mut abandoned => break aborted_output(),
+        }
+    };
+    while let Ok(item) = progress.try_recv() {
+        drop(out.send(ToolMessage::Progress(call.clone(), item)).await);
+    }
+    drop(out.send(ToolMessage::Ended(call, output, begun.elapsed())).await);
+}
+
+fn tool_end(output: ToolOutput, duration_ms: Option<u64>) -> ToolEnd {
+    ToolEnd { result: Arc::new(output.result), is_error: output.is_error, duration_ms }
+}
+
+fn aborted_output() -> ToolOutput {
+    ToolOutput {
+        result: ToolResult {
+            content: vec![ContentBlock::text("Operation aborted")],
+            details: Some(json!({})),
+            structured_content: None,
+        },
+        is_error: true,
+    }
+}

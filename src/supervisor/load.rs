@@ -1,0 +1,263 @@
+//! Loading a session from its file, with what its crash journal still holds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agentd_protocol::SessionId;
+use serde::Deserialize;
+
+use super::directory::Supervisor;
+use super::error::SupervisorError;
+use super::live::Live;
+use super::new::{ModelChoice, default_level, default_tools, random};
+use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, queue_record};
+use crate::agent::facts::LiveFacts;
+use crate::agent::handle::SessionHandle;
+use crate::agent::machine::Queues;
+use crate::agent::services::Services;
+use crate::clock;
+use crate::config::env::SessionEnv;
+use crate::constants::{MAX_AMBIGUOUS, SESSION_MAILBOX, SETTINGS_ENTRY};
+use crate::provider::clamp_level;
+use crate::session::context::build_context;
+use crate::session::entry::EntryBody;
+use crate::session::tree::SessionTree;
+use crate::store::crash_journal::CrashJournal;
+use crate::store::error::StoreError;
+use crate::store::session_file::{SessionFile, SyncMode};
+use crate::store::{names, record, recovery};
+
+/// A session as it was found on disk.
+struct Stored {
+    tree: SessionTree,
+    file: SessionFile,
+    queues: Queues,
+    interrupted: bool,
+    notices: Vec<(&'static str, String)>,
+}
+
+/// The settings that pi's format has no entry for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredSettings {
+    tools: Option<Vec<String>>,
+    max_turns: Option<u32>,
+}
+
+impl Supervisor {
+    /// Finds the session that an id, or the end of one, names, and its file.
+    pub(super) async fn locate(&self, id: &SessionId) -> Result<(SessionId, Option<PathBuf>), SupervisorError> {
+        let mut found: Vec<(SessionId, Option<PathBuf>)> =
+            self.live_with_tail(id.as_str()).into_iter().map(|id| (id, None)).collect();
+        // A broken index must not hide a session: the names of the files say which is which.
+        match self.0.services.index.find(id.as_str()).await {
+            Ok(rows) => found.extend(rows.into_iter().map(|row| (row.session_id, Some(row.path)))),
+            Err(error) => tracing::warn!(%error, "the session index cannot be read"),
+        }
+        if !found.iter().any(|(_, path)| path.is_some()) {
+            let dir = self.0.services.config.paths.sessions_dir.clone();
+            let tail = id.as_str().to_owned();
+            let scan = self.0.services.tasks.spawn_blocking(move || scan_names(&dir, &tail));
+            found.extend(scan.await.map_err(|_| SupervisorError::Failed)?);
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        found.dedup_by(|b, a| a.0 == b.0);
+        if let Some(exact) = found.iter().find(|(found, _)| found == id) {
+            return Ok(exact.clone());
+        }
+        match found.len() {
+            0 => Err(SupervisorError::UnknownSession(id.clone())),
+            1 => Ok(found.remove(0)),
+            _ => Err(SupervisorError::Ambiguous {
+                tail: id.to_string(),
+                candidates: found.iter().take(MAX_AMBIGUOUS).map(|(id, _)| id.to_string()).collect(),
+            }),
+        }
+    }
+
+    /// Loads a session and starts its actor.
+    pub(super) async fn load(&self, id: SessionId, path: PathBuf) -> Result<Live, SupervisorError> {
+        let services = Arc::clone(&self.0.services);
+        let journal_id = id.clone();
+        let loaded = services.tasks.spawn_blocking({
+            let services = Arc::clone(&services);
+            move || read_stored(&services, &path, &journal_id)
+        });
+        let mut stored = loaded.await.map_err(|_| SupervisorError::Failed)??;
+        let env = self.0.login_env.get().await;
+        stored.notices.push((
+            "login_shell_env",
+            "no client has sent an environment since the daemon started: tools use the login shell's; \
+             set_env replaces it"
+                .to_owned(),
+        ));
+        let extra = stored_settings(&stored.tree);
+        let settings = self.stored_session_settings(&stored.tree, env, extra.tools);
+        let journal_path = names::journal_path(&services.config.paths.journal_dir, &id);
+        let opening = Opening {
+            unsaved: Vec::new(),
+            machine: self.machine(extra.max_turns, stored.queues.clone(), stored.interrupted),
+            journal: SessionJournal::new(&journal_path, stored.file.path().to_owned(), stored.queues),
+            settings,
+            ring: self.ring(&id),
+            notices: stored.notices,
+            tree: stored.tree,
+            file: stored.file,
+            id,
+        };
+        Ok(self.start(opening))
+    }
+
+    fn stored_session_settings(
+        &self,
+        tree: &SessionTree,
+        env: SessionEnv,
+        tools: Option<Vec<String>>,
+    ) -> SessionSettings {
+        let context = build_context(tree);
+        let model: ModelChoice = match &context.model {
+            Some((provider, id)) => {
+                let name = format!("{provider}/{id}");
+                let found = self.0.services.models.resolve(&name, &env).map_err(|error| error.to_string());
+                found.map(|(spec, _)| {
+                    let level = context.thinking_level.unwrap_or(default_level(&spec));
+                    let level = clamp_level(&spec.model, level);
+                    (spec, level)
+                })
+            }
+            None => self
+                .0
+                .services
+                .models
+                .default_model(&env, None)
+                .map(|(spec, level)| {
+                    let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));
+                    (spec, level)
+                })
+                .map_err(|error| error.to_string()),
+        };
+        let thinking = context.thinking_level.unwrap_or_default();
+        let (model, model_problem, thinking) = match model {
+            Ok((spec, level)) => (Some(spec), None, level),
+            Err(problem) => (None, Some(problem), thinking),
+        };
+        SessionSettings {
+            cwd: PathBuf::from(&tree.header.cwd),
+            env,
+            model,
+            model_problem,
+            thinking,
+            tools: tools.unwrap_or_else(default_tools),
+        }
+    }
+
+    /// Starts a session's actor and watches over it: a panic ends that session only.
+    pub(super) fn start(&self, opening: Opening) -> Live {
+        let services = Arc::clone(&self.0.services);
+        let (sender, commands) = tokio::sync::mpsc::channel(SESSION_MAILBOX);
+        let (id, ring) = (opening.id.clone(), opening.ring.clone());
+        let facts = Arc::new(LiveFacts::default());
+        let handle = SessionHandle::new(id.clone(), ring.clone(), sender);
+        let actor = SessionActor::new(Arc::clone(&services), opening, Arc::clone(&facts), commands);
+        let task = services.tasks.spawn("session", actor.run());
+        let supervisor = self.clone();
+        drop(services.tasks.spawn("session watch", async move {
+            if let Err(panic) = task.await {
+                tracing::error!(session = %id, %panic, "a session's actor failed");
+                let message = "the session stopped because of a fault of the daemon; open it again, its file is whole";
+                ring.push([crate::agent::event::Event::Notice { kind: "session_failed", message: message.to_owned() }]);
+            }
+            ring.close();
+            supervisor.leave(&id);
+        }));
+        Live { handle, facts }
+    }
+}
+
+/// Reads the file and, if a daemon died in the middle of a run, brings it into order first.
+fn read_stored(services: &Services, path: &Path, id: &SessionId) -> Result<Stored, SupervisorError> {
+    let (file, loaded) = SessionFile::open(path, &services.writer)?;
+    let mut notices = Vec::new();
+    if !loaded.damaged.is_empty() {
+        let count = loaded.damaged.len();
+        let message =
+            format!("{count} lines of {} cannot be read; they are kept as they are and skipped", path.display());
+        tracing::warn!(session = %id, count, "damaged lines in a session file");
+        notices.push(("damaged_lines", message));
+    }
+    let tree = SessionTree::from_entries(loaded.header, loaded.entries);
+    let mut stored = Stored { tree, file, queues: Queues::default(), interrupted: false, notices };
+    recover(services, &mut stored, id)?;
+    Ok(stored)
+}
+
+fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(), SupervisorError> {
+    let journal_path = names::journal_path(&services.config.paths.journal_dir, id);
+    let records = CrashJournal::read(&journal_path)?;
+    if records.is_empty() {
+        return Ok(());
+    }
+    let now = clock::now_ms();
+    let recovered = recovery::recover(&stored.tree, stored.file.path(), &records, now, random);
+    if !recovered.append.is_empty() {
+        let mut lines = Vec::new();
+        let mut entries = Vec::new();
+        for new in &recovered.append {
+            let entry = record::encode_entry(&new.id, new.parent.as_ref(), now, &new.body)
+                .map_err(|error| SupervisorError::Storage(error.to_string()))?;
+            lines.extend_from_slice(entry.raw.get().as_bytes());
+            lines.push(b'\n');
+            entries.push(entry);
+        }
+        match stored.file.append(&lines, SyncMode::Data) {
+            Ok(appended) => {
+                appended.foreign.into_iter().chain(entries).for_each(|entry| stored.tree.push(entry));
+            }
+            Err(error @ StoreError::Locked { .. }) => {
+                // Another daemon has the session, and with it the run; this one only reads.
+                tracing::info!(session = %id, %error, "crash journal left to the session's writer");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    stored.interrupted = recovered.interrupted;
+    stored.queues = Queues { steering: recovered.steering.into(), follow_up: recovered.follow_up.into() };
+    let left = if stored.queues.is_empty() { Vec::new() } else { vec![queue_record(&stored.queues)] };
+    CrashJournal::open(&journal_path).reset(&left, SyncMode::Data)?;
+    Ok(())
+}
+
+fn stored_settings(tree: &SessionTree) -> StoredSettings {
+    let entries = tree.branch();
+    let found = entries.into_iter().rev().find_map(|entry| match &entry.body {
+        EntryBody::Custom { custom_type, data } if custom_type == SETTINGS_ENTRY => {
+            serde_json::from_value(data.clone()).ok()
+        }
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+/// Finds session files by their names, which end in the session's id.
+fn scan_names(sessions_dir: &Path, tail: &str) -> Vec<(SessionId, Option<PathBuf>)> {
+    let folders = std::fs::read_dir(sessions_dir).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    files
+        .filter_map(|file| {
+            let path = file.path();
+            let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+            let (_, id) = stem.split_once('_')?;
+            id.ends_with(tail).then(|| (SessionId::new(id), Some(path.clone())))
+        })
+        .collect()
+}
+
+impl From<StoreError> for SupervisorError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotASession { .. } => Self::Damaged(error.report()),
+            other => Self::Storage(other.report()),
+        }
+    }
+}

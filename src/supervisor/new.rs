@@ -1,0 +1,210 @@
+//! Making a session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::{Epoch, SessionId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::directory::Supervisor;
+use super::error::SupervisorError;
+use crate::agent::actor::{Opening, SessionJournal, SessionSettings};
+use crate::agent::handle::SessionHandle;
+use crate::agent::machine::{Machine, MachineSettings, Queues};
+use crate::clock;
+use crate::config::env::SessionEnv;
+use crate::constants::{DEFAULT_MAX_TURNS, MAX_MAX_TURNS, SETTINGS_ENTRY};
+use crate::provider::{ModelSpec, clamp_level};
+use crate::ring::Ring;
+use crate::session::entry::{EntryBody, Header};
+use crate::session::tree::SessionTree;
+use crate::store::session_file::SessionFile;
+use crate::store::{names, record};
+use crate::tools::ToolRegistry;
+
+/// What a new session is made of.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Working directory, absolute.
+    pub cwd: PathBuf,
+    /// Environment of its tools and key look-up.
+    pub env: SessionEnv,
+    /// `provider/id[:thinkingLevel]`; the default model when `None`.
+    pub model: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Names of the tools it may use; the default set when `None`.
+    pub tools: Option<Vec<String>>,
+    /// Permission mode; only `full` can be had yet.
+    pub mode: Option<String>,
+    /// Most turns of one run.
+    pub max_turns: Option<u32>,
+    /// Path of the session it comes from.
+    pub parent_session: Option<String>,
+}
+
+/// The model of a session, or why it has none.
+pub(super) type ModelChoice = Result<(Arc<ModelSpec>, ThinkingLevel), String>;
+
+impl Supervisor {
+    /// Makes a session. Nothing of it is on disk before its first prompt.
+    ///
+    /// # Errors
+    /// A parameter cannot be used, or the working directory cannot be entered.
+    pub async fn new_session(&self, new: NewSession) -> Result<SessionHandle, SupervisorError> {
+        self.refuse_when_closing()?;
+        check(&new, &self.0.services.tools)?;
+        let cwd = new.cwd.clone();
+        let checked = self.0.services.tasks.spawn_blocking(move || check_cwd(&cwd)).await;
+        checked.map_err(|_| SupervisorError::Failed)??;
+        let model = self.choose_model(&new).await?;
+        let id = SessionId::new(Uuid::now_v7().to_string());
+        let now = clock::now_ms();
+        let path = names::session_path(&self.0.services.config.paths.sessions_dir, &new.cwd, now, &id);
+        let header = Header {
+            version: record::CURRENT_VERSION,
+            id: id.clone(),
+            timestamp: now,
+            cwd: new.cwd.display().to_string(),
+            parent_session: new.parent_session.clone(),
+        };
+        let mut tree = SessionTree::new(header);
+        for body in first_entries(&new, &model) {
+            let entry_id = tree.new_entry_id(random);
+            let parent = tree.leaf().cloned();
+            let entry = record::encode_entry(&entry_id, parent.as_ref(), now, &body);
+            tree.push(entry.map_err(|error| SupervisorError::Storage(error.to_string()))?);
+        }
+        let opening = Opening {
+            unsaved: tree.entries().to_vec(),
+            file: SessionFile::create(&path, &self.0.services.writer),
+            machine: self.machine(new.max_turns, Queues::default(), false),
+            journal: SessionJournal::new(
+                &names::journal_path(&self.0.services.config.paths.journal_dir, &id),
+                path,
+                Queues::default(),
+            ),
+            settings: settings(new, model),
+            ring: self.ring(&id),
+            notices: Vec::new(),
+            tree,
+            id: id.clone(),
+        };
+        let live = self.start(opening);
+        let handle = live.handle.clone();
+        self.enter(&id, live);
+        Ok(handle)
+    }
+
+    async fn choose_model(&self, new: &NewSession) -> Result<ModelChoice, SupervisorError> {
+        let models = &self.0.services.models;
+        let found = match &new.model {
+            Some(name) => Ok(models.resolve(name, &new.env).map_err(SupervisorError::from)?),
+            None => {
+                let last_used = self.last_used_model().await;
+                models.default_model(&new.env, last_used.as_deref()).map_err(|error| error.to_string())
+            }
+        };
+        Ok(found.map(|(spec, level)| {
+            let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));
+            (spec, level)
+        }))
+    }
+
+    pub(super) fn machine(&self, max_turns: Option<u32>, queues: Queues, interrupted: bool) -> Machine {
+        let settings = MachineSettings {
+            max_turns: max_turns.unwrap_or(DEFAULT_MAX_TURNS),
+            retry: self.0.services.config.retry,
+            steering_mode: agentd_protocol::methods::QueueMode::default(),
+            follow_up_mode: agentd_protocol::methods::QueueMode::default(),
+        };
+        Machine::new(settings, queues, interrupted, Uuid::new_v4().as_u64_pair().0)
+    }
+
+    pub(super) fn ring(&self, id: &SessionId) -> Ring {
+        let epoch = Epoch::new(Uuid::new_v4().simple().to_string());
+        Ring::new(id.clone(), epoch, Arc::clone(&self.0.services.ring_budget))
+    }
+}
+
+/// Models that think are asked for a medium amount unless told otherwise (pi's default).
+pub(super) fn default_level(spec: &ModelSpec) -> ThinkingLevel {
+    if spec.model.reasoning { ThinkingLevel::Medium } else { ThinkingLevel::Off }
+}
+
+pub(super) fn random() -> u32 {
+    Uuid::new_v4().as_fields().0
+}
+
+fn check(new: &NewSession, tools: &ToolRegistry) -> Result<(), SupervisorError> {
+    let invalid = |param, message: String| Err(SupervisorError::InvalidParam { param, message });
+    if !new.cwd.is_absolute() {
+        return invalid("cwd", format!("{} is not an absolute path", new.cwd.display()));
+    }
+    if let Some(mode) = new.mode.as_deref().filter(|mode| *mode != "full") {
+        return invalid(
+            "mode",
+            format!("mode {mode:?} cannot be had yet: tools run unconfined, which is mode \"full\""),
+        );
+    }
+    if let Some(turns) = new.max_turns.filter(|turns| !(1..=MAX_MAX_TURNS).contains(turns)) {
+        return invalid("maxTurns", format!("{turns} is not between 1 and {MAX_MAX_TURNS}"));
+    }
+    let known: Vec<&str> = tools.names().collect();
+    for name in new.tools.iter().flatten() {
+        if !known.contains(&name.as_str()) {
+            return invalid("tools", format!("no tool {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+fn check_cwd(cwd: &std::path::Path) -> Result<(), SupervisorError> {
+    let refuse = |message: String| SupervisorError::WorkingDirectory { path: cwd.display().to_string(), message };
+    match std::fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(refuse("it is not a directory".to_owned())),
+        Err(error) => Err(refuse(error.to_string())),
+    }
+}
+
+/// Returns the entries that a session begins with, in pi's order.
+fn first_entries(new: &NewSession, model: &ModelChoice) -> Vec<EntryBody> {
+    let mut entries = Vec::new();
+    if let Some(name) = new.name.as_deref().map(str::trim).filter(|name| !name.is_empty()) {
+        entries.push(EntryBody::SessionInfo { name: name.to_owned() });
+    }
+    if let Ok((spec, level)) = model {
+        entries.push(EntryBody::ModelChange { provider: spec.model.provider.clone(), model_id: spec.model.id.clone() });
+        entries.push(EntryBody::ThinkingLevelChange(*level));
+    }
+    if new.tools.is_some() || new.max_turns.is_some() {
+        // What pi's format has no entry for. It must outlive the daemon: a session that may not write stays so.
+        entries.push(EntryBody::Custom {
+            custom_type: SETTINGS_ENTRY.to_owned(),
+            data: json!({ "tools": new.tools, "maxTurns": new.max_turns }),
+        });
+    }
+    entries
+}
+
+fn settings(new: NewSession, model: ModelChoice) -> SessionSettings {
+    let (model, model_problem, thinking) = match model {
+        Ok((spec, level)) => (Some(spec), None, level),
+        Err(problem) => (None, Some(problem), ThinkingLevel::Off),
+    };
+    SessionSettings {
+        cwd: new.cwd,
+        env: new.env,
+        model,
+        model_problem,
+        thinking,
+        tools: new.tools.unwrap_or_else(default_tools),
+    }
+}
+
+pub(super) fn default_tools() -> Vec<String> {
+    ToolRegistry::default_names().iter().map(|name| (*name).to_owned()).collect()
+}
