@@ -74,6 +74,8 @@ pub(crate) struct SessionActor {
     retry: Option<(RetryId, Instant)>,
     retry_at: Option<i64>,
     merge_flush: Option<Instant>,
+    /// When deltas of the last run leave the ring.
+    delta_drop: Option<Instant>,
     clients: BTreeMap<ClientId, Arc<str>>,
     /// Where the session's file is or will be.
     path: PathBuf,
@@ -155,6 +157,7 @@ impl SessionActor {
             retry: None,
             retry_at: None,
             merge_flush: None,
+            delta_drop: None,
             clients: BTreeMap::new(),
             facts,
             last_used: clock::now_ms(),
@@ -214,7 +217,7 @@ impl SessionActor {
     fn next_deadline(&self) -> Option<Instant> {
         let retry = self.retry.map(|(_, at)| at);
         let tools = self.tools.values().filter_map(LiveTool::flush_at).min();
-        [retry, tools, self.merge_flush, self.journal.flush_at()].into_iter().flatten().min()
+        [retry, tools, self.merge_flush, self.delta_drop, self.journal.flush_at()].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {
@@ -222,6 +225,10 @@ impl SessionActor {
         if self.merge_flush.is_some_and(|at| at <= now) {
             self.merge_flush = None;
             self.ring.flush_merge();
+        }
+        if self.delta_drop.is_some_and(|at| at <= now) {
+            self.ring.drop_deltas();
+            self.delta_drop = self.ring.next_drop();
         }
         if self.write.is_none() && self.jobs.is_empty() {
             self.flush_tool_output(now);

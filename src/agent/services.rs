@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::exec::Spawner;
+use crate::constants::RING_BUDGET_BYTES;
+use crate::exec::{Spawner, SpawnerOptions};
 use crate::provider::{ModelRegistry, ProviderClient};
 use crate::ring::RingBudget;
 use crate::store::index::Index;
@@ -33,4 +34,30 @@ pub struct Services {
     pub index: Index,
     /// Bounds the events held for replay.
     pub ring_budget: Arc<RingBudget>,
+}
+
+impl Services {
+    /// Brings the parts together. `program` is what other writers of a session file are told about this one;
+    /// `spawner` finds the helper that starts children. Faults in the user's files are logged, and the rest is used.
+    ///
+    /// # Errors
+    /// When the system has no room for the thread that starts children.
+    pub fn new(config: Config, tasks: Tasks, program: &str, spawner: SpawnerOptions) -> std::io::Result<Self> {
+        let (models, notices) = ModelRegistry::load(&config.models_files, config.auth_file.as_deref());
+        for notice in notices {
+            tracing::warn!("{notice}");
+        }
+        Ok(Self {
+            tasks,
+            provider: ProviderClient::new(),
+            models: Arc::new(models),
+            tools: Arc::new(ToolRegistry::builtin()),
+            spawner: Spawner::new(spawner)?,
+            writer: Writer::new(config.paths.owners_dir(), program, Some(config.paths.socket.clone())),
+            file_locks: FileLocks::default(),
+            index: Index::default(),
+            ring_budget: RingBudget::new(RING_BUDGET_BYTES),
+            config,
+        })
+    }
 }

@@ -97,6 +97,7 @@ impl SessionActor {
     fn on_settled(&mut self) {
         self.journal.settle(self.machine.queues());
         self.ring.settle();
+        self.delta_drop = self.ring.next_drop();
     }
 
     /// Publishes one event.
