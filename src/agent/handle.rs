@@ -20,6 +20,7 @@ use agentd_protocol::model::Model;
 use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::config::env::SessionEnv;
 use crate::ring::{Ring, Subscription, Wake};
 
 /// An answer of the session together with the cursor that it reflects.
@@ -162,6 +163,8 @@ pub(crate) enum Command {
     GetLastAssistantText(Reply<GetLastAssistantTextResult>),
     /// Counts.
     GetStats(Reply<SessionStats>),
+    /// Reads the environment.
+    GetEnv(Reply<SessionEnv>),
     /// Names the session.
     SetName(String, Reply<Empty>),
     /// Chooses the model (`provider/id[:level]`).
@@ -269,6 +272,8 @@ impl SessionHandle {
         last_assistant_text() -> GetLastAssistantTextResult = GetLastAssistantText;
         /// Counts messages, tokens and cost.
         stats() -> SessionStats = GetStats;
+        /// Reads the environment of tools and key look-up.
+        env() -> SessionEnv = GetEnv;
         /// Names the session.
         set_name(name: String) -> Empty = SetName;
         /// Chooses the model, `provider/id[:thinkingLevel]`.

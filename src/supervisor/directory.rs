@@ -180,6 +180,17 @@ impl Supervisor {
         }
     }
 
+    /// Returns the models that a session has keys for.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn models_of_session(&self, id: &SessionId) -> Result<GetAvailableModelsResult, SupervisorError> {
+        let handle = self.open(id).await?;
+        let pending = handle.env().await.map_err(|_| SupervisorError::Failed)?;
+        let env = pending.await.map_err(|_| SupervisorError::Failed)?.value;
+        Ok(self.available_models(&env).await)
+    }
+
     /// Returns the login shell's environment, which stands in where no client has sent one.
     pub async fn login_env(&self) -> SessionEnv {
         self.0.login_env.get().await
@@ -198,6 +209,16 @@ impl Supervisor {
     /// Returns how many sessions have a run going on.
     pub fn running_count(&self) -> usize {
         self.all_live().iter().filter(|(_, live)| live.facts.is_running()).count()
+    }
+
+    /// Returns the bytes of encoded events held for replay.
+    pub fn ring_bytes(&self) -> usize {
+        self.0.services.ring_budget.used()
+    }
+
+    /// Returns how many tools did not stop when told and were left behind.
+    pub fn abandoned_tools(&self) -> u64 {
+        self.0.services.tools.abandoned()
     }
 
     /// Returns the shared parts of the daemon.
