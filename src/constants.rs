@@ -107,7 +107,7 @@ pub const MAX_AMBIGUOUS: usize = 10;
 /// `customType` of the entry that keeps what pi's format has no entry for: tools and turn limit of a session.
 pub const SETTINGS_ENTRY: &str = "agentd.session";
 /// `errorMessage` of a response that the end of the daemon cut short.
-pub const INTERRUPTED_MESSAGE: &str = "The daemon stopped during this response";
+pub const INTERRUPTED_MESSAGE: &str = "The daemon ended during this response";
 /// How long deltas of a streaming response wait before they go to the crash journal.
 pub const JOURNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the login shell may take to tell its environment.

@@ -81,7 +81,10 @@ pub(crate) struct SessionActor {
     path: PathBuf,
     facts: Arc<LiveFacts>,
     last_used: i64,
+    /// The actor ends as soon as nothing is going on.
     closing: bool,
+    /// Every handle is gone.
+    is_abandoned: bool,
 }
 
 /// What of a session can be set from outside.
@@ -162,6 +165,7 @@ impl SessionActor {
             facts,
             last_used: clock::now_ms(),
             closing: false,
+            is_abandoned: false,
         };
         actor.tell_machine_model();
         for (kind, message) in opening.notices {
@@ -185,18 +189,18 @@ impl SessionActor {
 
     /// Tells whether nothing is under way.
     fn is_quiet(&self) -> bool {
-        self.machine.is_idle() && self.jobs.is_empty() && self.write.is_none()
+        self.machine.is_idle() && self.jobs.is_empty() && !self.is_waiting()
     }
 
     /// Takes exactly one thing that has happened. Each branch is cancel-safe: channels, timers, and join handles
     /// that are polled by reference.
     async fn wait_for_something(&mut self) {
         // What streams is left where it is while jobs wait behind a write (see the invariant above).
-        let may_stream = self.write.is_none() && self.jobs.is_empty();
+        let may_stream = !self.is_waiting() && self.jobs.is_empty();
         let deadline = self.next_deadline();
         tokio::select! {
             written = append::finished(&mut self.write) => self.on_written(written),
-            command = self.commands.recv() => match command {
+            command = self.commands.recv(), if !self.is_abandoned => match command {
                 Some(command) => {
                     self.last_used = clock::now_ms();
                     self.on_command(command);
@@ -230,7 +234,7 @@ impl SessionActor {
             self.ring.drop_deltas();
             self.delta_drop = self.ring.next_drop();
         }
-        if self.write.is_none() && self.jobs.is_empty() {
+        if !self.is_waiting() && self.jobs.is_empty() {
             self.flush_tool_output(now);
         }
         self.journal.flush_due(now);

@@ -13,14 +13,13 @@ use serde_json::{Map, Value};
 
 use super::crash_journal::{JournalBlock, JournalRecord, JournalUpdate};
 use crate::agent::machine::QueuedMessage;
+use crate::constants::INTERRUPTED_MESSAGE;
 use crate::session::entry::LEAF_MOVE_TYPE;
 use crate::session::{EntryBody, SessionTree};
 
 #[cfg(test)]
 mod tests;
 
-/// `errorMessage` of a response that the end of the daemon cut short.
-pub const INTERRUPTED_RESPONSE: &str = "The daemon ended while this response was streaming";
 /// Result of a tool call that the end of the daemon cut short.
 pub const INTERRUPTED_TOOL: &str =
     "The daemon ended while this tool was running. It was not run again; what it had done until then may remain done.";
@@ -203,7 +202,7 @@ impl Partial {
         AssistantMessage {
             content,
             stop_reason: StopReason::Aborted,
-            error_message: Some(INTERRUPTED_RESPONSE.to_owned()),
+            error_message: Some(INTERRUPTED_MESSAGE.to_owned()),
             ..self.message
         }
     }
@@ -226,7 +225,7 @@ impl PartialBlock {
 fn partial_call(id: ToolCallId, name: String, text: &str) -> ToolCall {
     let parsed = serde_json::from_str::<Map<String, Value>>(text).ok();
     let arguments_error = (parsed.is_none() && !text.trim().is_empty())
-        .then(|| format!("{INTERRUPTED_RESPONSE}\n\nReceived arguments:\n{text}"));
+        .then(|| format!("{INTERRUPTED_MESSAGE}\n\nReceived arguments:\n{text}"));
     ToolCall {
         id,
         name,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentd_protocol::SessionId;
+use agentd_protocol::message::Message;
 use serde::Deserialize;
 
 use super::directory::Supervisor;
@@ -17,7 +18,7 @@ use crate::agent::machine::Queues;
 use crate::agent::services::Services;
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::constants::{MAX_AMBIGUOUS, SESSION_MAILBOX, SETTINGS_ENTRY};
+use crate::constants::{INTERRUPTED_MESSAGE, MAX_AMBIGUOUS, SESSION_MAILBOX, SETTINGS_ENTRY};
 use crate::provider::clamp_level;
 use crate::session::context::build_context;
 use crate::session::entry::EntryBody;
@@ -188,6 +189,7 @@ fn read_stored(services: &Services, path: &Path, id: &SessionId) -> Result<Store
     let tree = SessionTree::from_entries(loaded.header, loaded.entries);
     let mut stored = Stored { tree, file, queues: Queues::default(), interrupted: false, notices };
     recover(services, &mut stored, id)?;
+    stored.interrupted |= ends_interrupted(&stored.tree);
     Ok(stored)
 }
 
@@ -226,6 +228,19 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
     let left = if stored.queues.is_empty() { Vec::new() } else { vec![queue_record(&stored.queues)] };
     CrashJournal::open(&journal_path).reset(&left, SyncMode::Data)?;
     Ok(())
+}
+
+/// Tells whether the daemon was stopped, in order, in the middle of the last run.
+fn ends_interrupted(tree: &SessionTree) -> bool {
+    let branch = tree.branch();
+    let last = branch.into_iter().rev().find_map(|entry| match &entry.body {
+        EntryBody::Message(message) => Some(message),
+        _ => None,
+    });
+    last.is_some_and(|message| match &**message {
+        Message::Assistant(last) => last.error_message.as_deref() == Some(INTERRUPTED_MESSAGE),
+        _ => false,
+    })
 }
 
 fn stored_settings(tree: &SessionTree) -> StoredSettings {

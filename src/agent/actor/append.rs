@@ -135,13 +135,15 @@ impl SessionActor {
             }
             Written::Entries(file, _, Err(error)) => {
                 self.file = Some(file);
-                tracing::warn!(session = %self.id, %error, "cannot write the session file");
+                tracing::warn!(session = %self.id, error = %error.report(), "cannot write the session file");
+                // Another file has taken the place of the one that was read: what is in memory is no longer the session.
+                self.closing |= matches!(error, StoreError::Changed { .. });
                 self.fail_jobs(&error.into());
             }
             Written::Queue(write, result) => {
                 self.journal.end_queue_write(write, result.is_ok());
                 if let Err(error) = result {
-                    tracing::warn!(session = %self.id, %error, "cannot write the crash journal");
+                    tracing::warn!(session = %self.id, error = %error.report(), "cannot write the crash journal");
                     self.fail_jobs(&error.into());
                 }
             }

@@ -73,11 +73,10 @@ impl SessionActor {
 
     /// Every handle is gone: nobody can ask for this session any more, so its run has no owner.
     pub(super) fn on_abandoned(&mut self) {
-        if !self.closing {
-            self.closing = true;
-            let (reply, _) = tokio::sync::oneshot::channel();
-            self.stop(Stop::Shutdown, reply);
-        }
+        self.is_abandoned = true;
+        self.closing = true;
+        let (reply, _) = tokio::sync::oneshot::channel();
+        self.stop(Stop::Shutdown, reply);
     }
 
     fn unload(&mut self, reply: Reply<Empty>) {
@@ -87,7 +86,7 @@ impl SessionActor {
 
     /// Tells whether nothing would be missed if the session left memory.
     pub(super) fn can_unload(&self) -> bool {
-        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty() && self.unsaved.is_empty()
+        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty()
     }
 
     fn stop(&mut self, why: Stop, reply: Reply<Empty>) {

@@ -49,9 +49,14 @@ impl Replies {
 }
 
 impl SessionActor {
+    /// Tells whether something has the file or the journal, for which every job has to wait.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.write.is_some() || self.prepare.is_some()
+    }
+
     /// Performs jobs until one has to wait.
     pub(super) fn advance(&mut self) {
-        while self.write.is_none() {
+        while !self.is_waiting() {
             let Some(job) = self.jobs.pop_front() else { break };
             match job {
                 Job::Effect(effect) => self.perform(effect),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentd_protocol::EntryId;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::DropGuard;
 
 use super::SessionActor;
 use crate::agent::assembler::{Assembler, End, Update};
@@ -30,7 +30,8 @@ pub(super) struct ActiveRequest {
     pub(super) is_started: bool,
     events: mpsc::Receiver<Vec<StreamEvent>>,
     task: JoinHandle<Result<(), ProviderError>>,
-    cancel: CancellationToken,
+    /// Ends the task, also when the actor fails.
+    _cancel: DropGuard,
 }
 
 /// What the provider's task says.
@@ -84,7 +85,15 @@ impl SessionActor {
         let task =
             self.services.tasks.spawn("model request", async move { provider.stream(request, sender, token).await });
         let assembler = Assembler::new(facts(&spec, self.settings.thinking), clock::now_ms());
-        self.request = Some(ActiveRequest { id, entry_id, assembler, is_started: false, events, task, cancel });
+        self.request = Some(ActiveRequest {
+            id,
+            entry_id,
+            assembler,
+            is_started: false,
+            events,
+            task,
+            _cancel: cancel.drop_guard(),
+        });
     }
 
     /// The run was stopped while the request waited for its turn.
@@ -166,7 +175,6 @@ impl SessionActor {
     /// Ends the request, whatever its task still does: the task is cancelled and its channel dropped.
     fn finish_request(&mut self, end: &End, closes_blocks: bool, failure: Option<Failure>) {
         let Some(mut request) = self.request.take() else { return };
-        request.cancel.cancel();
         if closes_blocks {
             self.publish_updates(request.assembler.close_blocks());
         }

@@ -8,7 +8,7 @@ use agentd_protocol::message::{ContentBlock, ToolCall, ToolResult};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::SessionActor;
 use crate::agent::event::{Event, ToolStart};
@@ -24,6 +24,8 @@ pub(super) struct LiveTool {
     /// When the next update may be sent.
     next_update: Instant,
     cancel: CancellationToken,
+    /// Ends the tool, also when the actor fails.
+    _guard: DropGuard,
 }
 
 /// What a tool's task says.
@@ -94,7 +96,13 @@ impl SessionActor {
         drop(self.services.tasks.spawn("tool call", async move {
             run_tool(tools, invocation, context, progress_in, out, call, token).await;
         }));
-        let live = LiveTool { start: Arc::clone(&start), pending: String::new(), next_update: Instant::now(), cancel };
+        let live = LiveTool {
+            start: Arc::clone(&start),
+            pending: String::new(),
+            next_update: Instant::now(),
+            _guard: cancel.clone().drop_guard(),
+            cancel,
+        };
         self.tools.insert(start.id.clone(), live);
         self.journal.note_tool_started(&start);
     }

@@ -7,8 +7,10 @@ use agentd_protocol::methods::RunEnd;
 
 use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Effect, NewEntry};
+use super::input::Stop;
 use super::queue;
 use crate::agent::event::{Event, MessageEntry};
+use crate::constants::INTERRUPTED_MESSAGE;
 use crate::session::entry::EntryBody;
 
 /// `errorMessage` of the empty response of a stopped run (pi's words, which old files hold too).
@@ -80,6 +82,8 @@ impl Machine {
     }
 
     fn aborted_message(&self, moment: Moment<'_>) -> AssistantMessage {
+        let is_shutdown = self.run.as_ref().is_some_and(|run| run.stop == Some(Stop::Shutdown));
+        let why = if is_shutdown { INTERRUPTED_MESSAGE } else { ABORTED };
         AssistantMessage {
             content: Vec::new(),
             api: self.model.api.clone(),
@@ -91,7 +95,7 @@ impl Machine {
             response_id: None,
             raw_stop_reason: None,
             response_model: None,
-            error_message: Some(ABORTED.to_owned()),
+            error_message: Some(why.to_owned()),
             duration_ms: Some(0),
             thinking_level: Some(self.model.thinking_level),
         }

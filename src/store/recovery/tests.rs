@@ -119,7 +119,7 @@ fn shown(entry: &RecoveredEntry) -> String {
         }
         Message::Assistant(answer) => {
             assert_eq!((answer.stop_reason, answer.timestamp), (StopReason::Aborted, 7));
-            assert_eq!(answer.error_message.as_deref(), Some(INTERRUPTED_RESPONSE));
+            assert_eq!(answer.error_message.as_deref(), Some(INTERRUPTED_MESSAGE));
             format!("{place} {}", serde_json::to_string(&answer.content).unwrap())
         }
         other => panic!("{other:?}"),
