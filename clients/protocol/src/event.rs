@@ -195,6 +195,12 @@ pub enum Event {
     },
     /// This client fell behind: events up to the cursor are replaced by the snapshot.
     Lagged(Box<AttachResult>),
+    /// The session can no longer be read (its file is damaged or gone): this attachment has ended. `seq` repeats the
+    /// last event's.
+    Detached {
+        /// What happened and what can be done.
+        message: String,
+    },
     /// An event of a later version.
     #[serde(untagged)]
     Unknown(Value),

@@ -31,7 +31,7 @@ pub trait Method {
     /// Parameters, an object.
     type Params: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
     /// Result, an object.
-    type Result: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    type Result: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
 }
 
 /// What a method concerns.

@@ -285,6 +285,7 @@ impl SessionView {
             | Event::AgentEnd { .. }
             | Event::Notice { .. }
             | Event::Lagged(_)
+            | Event::Detached { .. }
             | Event::Unknown(_) => {}
         }
         Ok(())
