@@ -118,3 +118,13 @@ pub const MAX_LOGIN_ENV_BYTES: u64 = 4 * 1024 * 1024;
 pub const HEADLESS_COMMAND_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Folder of the records that say who writes which session, in the runtime directory.
 pub const OWNERS_DIR: &str = "owners";
+/// Connections that are open at once; one more is told `overloaded` and closed. Each takes a file descriptor.
+pub const MAX_CONNECTIONS: usize = 1024;
+/// Answers of one batch, in bytes, after which its further requests are refused: a batch is held whole until its end.
+pub const MAX_BATCH_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes that a connection gathers for one write: large enough that a burst of deltas is one system call.
+pub const WRITE_BATCH_BYTES: usize = 64 * 1024;
+/// A connection's write buffer is given back when it has grown beyond this many bytes.
+pub const WRITE_BUFFER_KEEP_BYTES: usize = 16 * 1024;
+/// How long clients may take to read their last answers when the daemon stops.
+pub const GOODBYE_WRITE_LIMIT: Duration = Duration::from_secs(1);

@@ -14,6 +14,7 @@ pub mod permissions;
 pub mod provider;
 pub mod resources;
 pub mod ring;
+pub mod rpc;
 pub mod session;
 pub mod store;
 pub mod supervisor;

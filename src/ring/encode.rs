@@ -106,7 +106,6 @@ pub(super) fn event_frame(out: &mut Vec<u8>, head: &[u8], seq: Seq, event: &Even
 }
 
 /// Makes the frame that tells a client that it fell behind and what stands for the events it missed.
-#[expect(dead_code, reason = "called by the connection")]
 pub(crate) fn lagged_frame(result: &AttachResult) -> Bytes {
     let mut out = Vec::new();
     begin(&mut out, &frame_head(&result.session_id), None, result.seq);
@@ -115,6 +114,15 @@ pub(crate) fn lagged_frame(result: &AttachResult) -> Bytes {
     json(&mut out, result);
     out.remove(start); // its opening brace: its fields stand beside `type`
     out.pop();
+    end(&mut out);
+    out.into()
+}
+
+/// Makes the frame that tells a client that a session can no longer be read. `seq` is the last event it got.
+pub(crate) fn detached_frame(session: &SessionId, seq: Seq, message: &str) -> Bytes {
+    let mut out = Vec::new();
+    begin(&mut out, &frame_head(session), None, seq);
+    fields(&mut out, "detached", |f| f.str("message", message));
     end(&mut out);
     out.into()
 }

@@ -14,6 +14,7 @@ mod shared;
 mod wake;
 
 pub use budget::RingBudget;
+pub(crate) use encode::{detached_frame, lagged_frame};
 pub use shared::{Pull, Ring, Subscription};
 pub use wake::{Token, Wake};
 

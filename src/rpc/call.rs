@@ -1,0 +1,119 @@
+//! What a handler knows of the call that it serves, and what it can say besides its result.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agentd_protocol::error_code::ErrorKind;
+use agentd_protocol::{Seq, SessionId};
+
+use super::conn::Conn;
+use super::error_map::Failure;
+use super::outbox::Effect;
+use super::server::Core;
+use crate::agent::handle::{Pending, SessionError, SessionHandle};
+use crate::config::env::SessionEnv;
+
+/// One call in the hands of its handler.
+pub(super) struct Call {
+    /// The daemon.
+    pub(super) core: Arc<Core>,
+    pub(super) state: Arc<CallState>,
+}
+
+/// What a handler says besides its result.
+pub(super) struct CallState {
+    pub(super) conn: Arc<Conn>,
+    applied: AtomicBool,
+    outcome: Mutex<Outcome>,
+}
+
+/// See [`super::outbox::Outgoing`].
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) reflects: Option<(SessionId, Seq)>,
+    pub(super) effect: Option<Effect>,
+}
+
+impl CallState {
+    pub(super) fn new(conn: Arc<Conn>) -> Self {
+        Self { conn, applied: AtomicBool::new(false), outcome: Mutex::default() }
+    }
+
+    /// Tells whether the request has reached its session, so that later ones may be taken.
+    pub(super) fn is_applied(&self) -> bool {
+        self.applied.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_outcome(&self) -> Outcome {
+        std::mem::take(&mut *self.outcome.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Call {
+    pub(super) fn conn(&self) -> &Arc<Conn> {
+        &self.state.conn
+    }
+
+    /// Tells that the request is in its session's mailbox: a waiting method then holds nobody back.
+    pub(super) fn applied(&self) {
+        self.state.applied.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the session that `id` names, or the current one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be opened.
+    pub(super) async fn session(&self, id: Option<SessionId>) -> Result<SessionHandle, Failure> {
+        let Some(id) = id.or_else(|| self.conn().current()) else {
+            return Err(Failure::new(
+                ErrorKind::NoSession,
+                "no sessionId was given, and this connection has not opened a session yet",
+            ));
+        };
+        Ok(self.core.sessions.open(&id).await?)
+    }
+
+    /// Asks a session and returns its answer; the call's answer then reflects what the session's does.
+    ///
+    /// # Errors
+    /// There is no such session, or it refuses.
+    pub(super) async fn ask<T>(
+        &self,
+        id: Option<SessionId>,
+        ask: impl AsyncFnOnce(&SessionHandle) -> Result<Pending<T>, SessionError>,
+    ) -> Result<T, Failure> {
+        let handle = self.session(id).await?;
+        let pending = ask(&handle).await?;
+        self.applied();
+        let answer = pending.await?;
+        self.reflects(handle.id(), answer.seq);
+        Ok(answer.value)
+    }
+
+    /// Makes the events of a session up to `seq` be written before the answer.
+    pub(super) fn reflects(&self, id: &SessionId, seq: Seq) {
+        self.outcome().reflects = Some((id.clone(), seq));
+    }
+
+    /// Returns the cursor that the answer reflects.
+    pub(super) fn reflected(&self) -> Seq {
+        self.outcome().reflects.as_ref().map_or(0, |(_, seq)| *seq)
+    }
+
+    /// Makes something happen once the answer is written.
+    pub(super) fn then(&self, effect: Effect) {
+        self.outcome().effect = Some(effect);
+    }
+
+    fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
+        self.state.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the client's environment, or that of the login shell.
+    pub(super) async fn env(&self) -> SessionEnv {
+        match self.conn().env() {
+            Some(env) => env,
+            None => self.core.sessions.login_env().await,
+        }
+    }
+}

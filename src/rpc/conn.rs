@@ -1,0 +1,239 @@
+//! What the halves of a connection, its handlers and the daemon's status share.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use agentd_protocol::SessionId;
+use agentd_protocol::framing::Framing;
+use agentd_protocol::methods::{Attachment, ClientStatus, EnvSource, FrontParams, View};
+
+use super::outbox::Outbox;
+use crate::agent::handle::{Client, ClientId, SessionHandle};
+use crate::config::env::SessionEnv;
+use crate::ring::Wake;
+
+/// One connection.
+pub(super) struct Conn {
+    id: ClientId,
+    pid: Option<i32>,
+    about: Mutex<About>,
+    sessions: Mutex<HashMap<SessionId, Attached>>,
+    held: Mutex<Vec<SessionId>>,
+    framing: AtomicU8,
+    bytes_out: AtomicU64,
+    /// Its answers.
+    pub(super) outbox: Outbox,
+    /// Tells which of its subscriptions have events.
+    pub(super) wake: Arc<Wake>,
+}
+
+/// What the client has said about itself.
+#[derive(Default)]
+struct About {
+    name: Option<Arc<str>>,
+    cwd: Option<PathBuf>,
+    env: Option<SessionEnv>,
+    current: Option<SessionId>,
+}
+
+/// A session that knows of this connection.
+struct Attached {
+    handle: SessionHandle,
+    /// `None` until the answer of `attach` is written.
+    view: Option<View>,
+}
+
+impl Conn {
+    pub(super) fn new(id: ClientId, pid: Option<i32>) -> Self {
+        Self {
+            id,
+            pid,
+            about: Mutex::default(),
+            sessions: Mutex::default(),
+            held: Mutex::default(),
+            framing: AtomicU8::new(0),
+            bytes_out: AtomicU64::new(0),
+            outbox: Outbox::default(),
+            wake: Wake::new(),
+        }
+    }
+
+    fn about(&self) -> MutexGuard<'_, About> {
+        self.about.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<SessionId>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how sessions know this connection.
+    pub(super) fn client(&self) -> Client {
+        Client { id: self.id, name: self.about().name.clone().unwrap_or_default() }
+    }
+
+    /// Takes a client's own name, from `initialize` or its front.
+    pub(super) fn set_name(&self, name: &str) {
+        if !name.is_empty() {
+            self.about().name = Some(name.into());
+        }
+    }
+
+    /// Takes what a front says about the program behind it.
+    pub(super) fn set_front(&self, front: FrontParams) {
+        self.set_name(front.name.as_deref().unwrap_or_default());
+        let mut about = self.about();
+        about.cwd = front.cwd.map(PathBuf::from);
+        about.env = front.env.map(|vars| SessionEnv::new(vars, EnvSource::Client));
+    }
+
+    /// Returns the working directory of the program behind the front.
+    pub(super) fn cwd(&self) -> Option<PathBuf> {
+        self.about().cwd.clone()
+    }
+
+    /// Returns its environment.
+    pub(super) fn env(&self) -> Option<SessionEnv> {
+        self.about().env.clone()
+    }
+
+    /// Returns the session that requests without `sessionId` mean.
+    pub(super) fn current(&self) -> Option<SessionId> {
+        self.about().current.clone()
+    }
+
+    pub(super) fn set_current(&self, id: &SessionId) {
+        self.about().current = Some(id.clone());
+    }
+
+    /// Notes that a session is about to know of this connection, so that it is told when the connection ends.
+    pub(super) fn enter(&self, handle: &SessionHandle) {
+        let mut sessions = self.sessions();
+        match sessions.get_mut(handle.id()) {
+            Some(attached) => attached.handle = handle.clone(),
+            None => drop(sessions.insert(handle.id().clone(), Attached { handle: handle.clone(), view: None })),
+        }
+    }
+
+    pub(super) fn set_view(&self, id: &SessionId, view: View) {
+        if let Some(attached) = self.sessions().get_mut(id) {
+            attached.view = Some(view);
+        }
+    }
+
+    pub(super) fn leave(&self, id: &SessionId) {
+        self.sessions().remove(id);
+    }
+
+    /// Returns the sessions that are to be told that the connection has ended.
+    pub(super) fn take_sessions(&self) -> Vec<SessionHandle> {
+        self.sessions().drain().map(|(_, attached)| attached.handle).collect()
+    }
+
+    /// Stops events of a session until the hold ends: an attachment is about to be replaced, and what is written of
+    /// the old one after the new one's cursor would come twice.
+    pub(super) fn hold(self: &Arc<Self>, id: &SessionId) -> Hold {
+        self.held().push(id.clone());
+        Hold { conn: Arc::downgrade(self), session: id.clone() }
+    }
+
+    pub(super) fn is_held(&self, id: &SessionId) -> bool {
+        self.held().contains(id)
+    }
+
+    /// Returns the framing that the client was last heard to speak.
+    pub(super) fn framing(&self) -> Framing {
+        if self.framing.load(Ordering::Relaxed) == 1 { Framing::Lsp } else { Framing::Lines }
+    }
+
+    pub(super) fn set_framing(&self, framing: Option<Framing>) {
+        self.framing.store(u8::from(framing == Some(Framing::Lsp)), Ordering::Relaxed);
+    }
+
+    pub(super) fn count_bytes(&self, written: usize) {
+        self.bytes_out.fetch_add(written as u64, Ordering::Relaxed);
+    }
+
+    /// Describes the connection for the daemon's status.
+    pub(super) fn status(&self) -> ClientStatus {
+        let mut attached: Vec<Attachment> = self
+            .sessions()
+            .iter()
+            .filter_map(|(id, attached)| Some(Attachment { session_id: id.clone(), view: attached.view? }))
+            .collect();
+        attached.sort_by(|a, b| a.session_id.cmp(&b.session_id));
+        ClientStatus {
+            name: self.client().name.to_string(),
+            pid: self.pid,
+            attached,
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// While it lives, no events of a session are written to a connection.
+pub(super) struct Hold {
+    conn: Weak<Conn>,
+    session: SessionId,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let Some(conn) = self.conn.upgrade() else { return };
+        let mut held = conn.held();
+        if let Some(at) = held.iter().position(|id| *id == self.session) {
+            held.swap_remove(at);
+        }
+        drop(held);
+        conn.outbox.nudge();
+    }
+}
+
+/// The open connections.
+#[derive(Default)]
+pub(super) struct ClientRegistry {
+    open: Mutex<HashMap<ClientId, Arc<Conn>>>,
+    last: AtomicU64,
+}
+
+impl ClientRegistry {
+    fn open(&self) -> MutexGuard<'_, HashMap<ClientId, Arc<Conn>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a new connection, unless there are `max` already. It leaves when the guard is dropped.
+    pub(super) fn enter(self: &Arc<Self>, pid: Option<i32>, max: usize) -> Option<Entered> {
+        let mut open = self.open();
+        if open.len() >= max {
+            return None;
+        }
+        let id = ClientId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let conn = Arc::new(Conn::new(id, pid));
+        open.insert(id, conn.clone());
+        Some(Entered { registry: self.clone(), conn })
+    }
+
+    /// Describes all connections, oldest first.
+    pub(super) fn status(&self) -> Vec<ClientStatus> {
+        let mut open: Vec<Arc<Conn>> = self.open().values().cloned().collect();
+        open.sort_by_key(|conn| conn.id);
+        open.iter().map(|conn| conn.status()).collect()
+    }
+}
+
+/// A connection's place in the registry.
+pub(super) struct Entered {
+    registry: Arc<ClientRegistry>,
+    pub(super) conn: Arc<Conn>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.registry.open().remove(&self.conn.id);
+    }
+}

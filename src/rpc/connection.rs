@@ -1,0 +1,245 @@
+//! One connection: the reading half takes requests in order, the writing half sends answers and events. Both are
+//! futures of one task.
+//!
+//! **Order**: the reading half serves each request to its end before it takes the next, except methods that wait:
+//! those are set aside once they have reached their session, and answer when they are done.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use agentd_protocol::error_code::ErrorKind;
+use agentd_protocol::framing::{Decoder, Frame, FrameReader, ReadError};
+use agentd_protocol::methods::FrontParams;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use super::conn::Conn;
+use super::dispatch::{self, Running, failed};
+use super::envelope::{Item, Message, Request, parse};
+use super::error_map::{Failure, parse_params};
+use super::outbox::Outgoing;
+use super::server::Shared;
+use super::writer::Writer;
+use crate::constants::{MAX_BATCH, MAX_MESSAGE_BYTES};
+
+/// Serves a connection until the client leaves, it breaks, or the daemon says goodbye.
+pub(super) async fn run<R, W>(shared: &Arc<Shared>, conn: &Arc<Conn>, read: R, write: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut reading = pin!(Reader::new(shared, conn, read).run());
+    let mut writing = pin!(Writer::new(shared.core.clone(), conn.clone(), write).run());
+    tokio::select! {
+        // Nothing more is asked, but what was asked is still answered.
+        () = &mut reading => {
+            conn.outbox.finish();
+            writing.await;
+        }
+        // Nobody hears the answers any more: what waits is dropped. Sessions go on.
+        () = &mut writing => {}
+    }
+}
+
+/// Tells the sessions of an ended connection that it no longer reads.
+pub(super) async fn leave(conn: &Conn) {
+    for handle in conn.take_sessions() {
+        // The answer is of no interest, and a session that has ended needs not be told.
+        drop(handle.detach(conn.client()).await);
+    }
+}
+
+struct Reader<'a, R> {
+    shared: &'a Arc<Shared>,
+    conn: &'a Arc<Conn>,
+    frames: FrameReader<R>,
+    /// The request that is being served.
+    current: Option<Running>,
+    /// Methods that wait, and how each is cancelled.
+    waiting: FuturesUnordered<BoxFuture<'static, (u64, Outgoing)>>,
+    cancels: Vec<Cancel>,
+    next_key: u64,
+    is_first: bool,
+}
+
+/// How a waiting request is cancelled.
+struct Cancel {
+    key: u64,
+    id: Option<Box<RawValue>>,
+    token: CancellationToken,
+}
+
+impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
+    fn new(shared: &'a Arc<Shared>, conn: &'a Arc<Conn>, read: R) -> Self {
+        Self {
+            shared,
+            conn,
+            frames: FrameReader::new(read, Decoder::new(MAX_MESSAGE_BYTES)),
+            current: None,
+            waiting: FuturesUnordered::new(),
+            cancels: Vec::new(),
+            next_key: 0,
+            is_first: true,
+        }
+    }
+
+    async fn run(mut self) {
+        let goodbye = self.shared.core.goodbye.clone();
+        let mut has_ended = false;
+        let mut is_goodbye = false;
+        while !has_ended || self.current.is_some() || !self.waiting.is_empty() {
+            let can_read = !has_ended && self.current.is_none();
+            let has_room = self.conn.outbox.has_room();
+            // All branches are cancel-safe: what they have begun stays in `self`.
+            tokio::select! {
+                biased;
+                () = goodbye.cancelled(), if !is_goodbye => {
+                    (has_ended, is_goodbye) = (true, true);
+                    self.end_waiting();
+                }
+                Some((key, outgoing)) = self.waiting.next() => {
+                    self.cancels.retain(|cancel| cancel.key != key);
+                    self.conn.outbox.push(outgoing);
+                }
+                step = step(&mut self.current) => match step {
+                    Some(outgoing) => {
+                        self.current = None;
+                        self.conn.outbox.push(outgoing);
+                    }
+                    None => {
+                        self.set_aside();
+                        if is_goodbye {
+                            self.end_waiting();
+                        }
+                    }
+                },
+                frame = self.frames.next(), if can_read && has_room => has_ended = !self.take(frame),
+                () = self.conn.outbox.room(), if can_read && !has_room => {}
+            }
+        }
+    }
+
+    /// Takes what was read; returns whether there is more to read.
+    fn take(&mut self, frame: Result<Option<Frame>, ReadError>) -> bool {
+        self.conn.set_framing(self.frames.decoder().framing());
+        match frame {
+            Ok(Some(Frame::Message(text))) => self.message(&text),
+            Ok(Some(Frame::TooLong)) => {
+                let text = format!("the message is over {MAX_MESSAGE_BYTES} bytes and was skipped");
+                self.refuse(Failure::new(ErrorKind::InvalidRequest, text));
+            }
+            Ok(Some(Frame::NotUtf8)) => {
+                self.refuse(Failure::new(ErrorKind::ParseError, "the message is not UTF-8"));
+            }
+            Ok(None) => return false,
+            Err(ReadError::Framing(error)) => {
+                self.refuse(Failure::new(ErrorKind::ParseError, format!("{error}; closing the connection")));
+                return false;
+            }
+            Err(ReadError::Io(error)) => {
+                tracing::debug!(%error, "a connection broke");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn refuse(&mut self, failure: Failure) {
+        self.is_first = false;
+        self.conn.outbox.push(failed(Some("null"), failure));
+    }
+
+    fn message(&mut self, text: &[u8]) {
+        let is_first = std::mem::take(&mut self.is_first);
+        match parse(text, MAX_BATCH) {
+            Err(failure) => self.refuse(failure),
+            Ok(Message::Single(Item::Call(request))) if request.id.is_none() && self.notified(&request, is_first) => {}
+            Ok(Message::Single(item)) => self.current = Some(dispatch::single(self.shared, self.conn, &item)),
+            Ok(Message::Batch(items)) => {
+                let (notes, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_cancel);
+                for note in &notes {
+                    if let Item::Call(request) = note {
+                        self.cancel(request);
+                    }
+                }
+                self.current = Some(dispatch::batch(self.shared, self.conn, &others));
+            }
+        }
+    }
+
+    /// Takes a notification that concerns the connection itself; returns whether it was one.
+    fn notified(&mut self, request: &Request<'_>, is_first: bool) -> bool {
+        match &*request.method {
+            "$/cancelRequest" => self.cancel(request),
+            "front" if is_first => self.front(request),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The front's own line is followed by whatever its client speaks.
+    fn front(&mut self, request: &Request<'_>) {
+        match parse_params::<FrontParams>(request.params.map_or("", |params| params.get())) {
+            Ok(front) => self.conn.set_front(front),
+            Err(failure) => tracing::warn!(error = failure.message(), "a front's introduction cannot be read"),
+        }
+        self.frames.decoder().detect_again();
+    }
+
+    fn cancel(&self, request: &Request<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow)]
+            id: &'a RawValue,
+        }
+        let Some(params) = request.params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok())
+        else {
+            return;
+        };
+        for cancel in &self.cancels {
+            if cancel.id.as_ref().is_some_and(|id| id.get() == params.id.get()) {
+                cancel.token.cancel();
+            }
+        }
+    }
+
+    /// Lets a request that has reached its session wait beside the next ones.
+    fn set_aside(&mut self) {
+        let Some(running) = self.current.take() else { return };
+        let (key, id, token) = (self.next_key, running.id.clone(), CancellationToken::new());
+        self.next_key += 1;
+        self.cancels.push(Cancel { key, id: id.clone(), token: token.clone() });
+        self.waiting.push(Box::pin(async move {
+            let cancelled = Failure::new(ErrorKind::Cancelled, "the request was cancelled; what it asked for goes on");
+            tokio::select! {
+                outgoing = running.answered() => (key, outgoing),
+                () = token.cancelled() => (key, failed(id.as_ref().map(|id| id.get()), cancelled)),
+            }
+        }));
+    }
+
+    /// Answers what still waits when the daemon ends.
+    fn end_waiting(&mut self) {
+        self.waiting.clear();
+        for id in self.cancels.drain(..).filter_map(|cancel| cancel.id) {
+            let failure = Failure::new(ErrorKind::ShuttingDown, "the daemon stopped before this was done");
+            self.conn.outbox.push(failed(Some(id.get()), failure));
+        }
+    }
+}
+
+fn is_cancel(item: &Item<'_>) -> bool {
+    matches!(item, Item::Call(request) if request.id.is_none() && request.method == "$/cancelRequest")
+}
+
+/// Goes on with the current request; without one, waits for ever.
+async fn step(current: &mut Option<Running>) -> Option<Outgoing> {
+    match current {
+        Some(running) => running.answered_or_applied().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,50 @@
+//! Subscribing to a session's events.
+
+use std::sync::Arc;
+
+use agentd_protocol::Cursor;
+use agentd_protocol::methods::{Attach, AttachParams, AttachResult, Detach, Empty, SessionParams, View};
+
+use super::super::call::Call;
+use super::super::error_map::Failure;
+use super::super::methods::Registration;
+use super::super::outbox::Effect;
+use crate::agent::handle::{AttachRequest, SessionHandle};
+
+pub(in crate::rpc) fn register(registration: &mut Registration) {
+    registration.plain(Attach, attach);
+    registration.session(Detach, detach);
+}
+
+async fn attach(call: Arc<Call>, params: AttachParams) -> Result<AttachResult, Failure> {
+    let handle = call.session(params.session_id).await?;
+    let (view, history) = (params.view.unwrap_or_default(), params.history.unwrap_or(true));
+    let result = subscribe(&call, &handle, params.since, view, history).await?;
+    call.conn().set_current(handle.id());
+    Ok(result)
+}
+
+/// Subscribes the connection; events follow the call's answer.
+pub(super) async fn subscribe(
+    call: &Call,
+    handle: &SessionHandle,
+    since: Option<Cursor>,
+    view: View,
+    history: bool,
+) -> Result<AttachResult, Failure> {
+    let conn = call.conn();
+    let hold = conn.hold(handle.id());
+    conn.enter(handle);
+    let request = AttachRequest { since, view, history, client: conn.client(), wake: conn.wake.clone() };
+    let attached = handle.attach(Box::new(request)).await?.await?.value;
+    call.then(Effect::Attach { handle: handle.clone(), subscription: attached.subscription, hold });
+    Ok(attached.result)
+}
+
+async fn detach(call: Arc<Call>, params: SessionParams) -> Result<Empty, Failure> {
+    let handle = call.session(params.session_id).await?;
+    let answer = handle.detach(call.conn().client()).await?.await?;
+    call.reflects(handle.id(), answer.seq);
+    call.then(Effect::Detach(handle.id().clone()));
+    Ok(answer.value)
+}

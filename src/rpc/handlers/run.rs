@@ -1,0 +1,50 @@
+//! Runs: starting, steering and ending them.
+
+use std::sync::Arc;
+
+use agentd_protocol::methods::{
+    Abort, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer, Wait,
+};
+
+use super::super::call::Call;
+use super::super::error_map::Failure;
+use super::super::methods::Registration;
+use crate::agent::handle::UserInput;
+
+pub(in crate::rpc) fn register(registration: &mut Registration) {
+    registration.session(Prompt, prompt);
+    registration.session(Steer, async |call, params| {
+        let (id, input) = queued(&call, params);
+        call.ask(id, async |session| session.steer(input).await).await
+    });
+    registration.session(FollowUp, async |call, params| {
+        let (id, input) = queued(&call, params);
+        call.ask(id, async |session| session.follow_up(input).await).await
+    });
+    registration
+        .session(Abort, async |call, params| call.ask(params.session_id, async |session| session.abort().await).await);
+    registration.session(ClearQueue, async |call, params| {
+        call.ask(params.session_id, async |session| session.clear_queue().await).await
+    });
+    registration.session(Continue, async |call, params| {
+        call.ask(params.session_id, async |session| session.continue_run().await).await
+    });
+    registration
+        .session(Wait, async |call, params| call.ask(params.session_id, async |session| session.wait().await).await);
+}
+
+async fn prompt(call: Arc<Call>, params: PromptParams) -> Result<PromptResult, Failure> {
+    let if_busy = params.if_busy.or(params.streaming_behavior).unwrap_or_default();
+    let input = UserInput {
+        message: params.message,
+        images: params.images,
+        client_message_id: params.client_message_id,
+        client: call.conn().client(),
+    };
+    call.ask(params.session_id, async |session| session.prompt(input, if_busy).await).await
+}
+
+fn queued(call: &Call, params: QueueParams) -> (Option<agentd_protocol::SessionId>, UserInput) {
+    let QueueParams { session_id, message, images, client_message_id } = params;
+    (session_id, UserInput { message, images, client_message_id, client: call.conn().client() })
+}

@@ -1,0 +1,84 @@
+//! Making and listing sessions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentd_protocol::Cursor;
+use agentd_protocol::methods::{
+    ListSessions, ListSessionsParams, ListSessionsResult, NewSession, NewSessionParams, NewSessionResult,
+};
+
+use super::super::call::Call;
+use super::super::error_map::Failure;
+use super::super::methods::Registration;
+use super::attach::subscribe;
+use crate::agent::handle::SessionHandle;
+use crate::constants::MAX_MAX_TURNS;
+use crate::supervisor;
+
+/// Most rows of a page of `list_sessions`.
+const MAX_LIST_LIMIT: u32 = 500;
+
+pub(in crate::rpc) fn register(registration: &mut Registration) {
+    registration.plain(NewSession, new_session);
+    registration.plain(ListSessions, list_sessions);
+}
+
+async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSessionResult, Failure> {
+    if let Some(max_turns) = params.max_turns.filter(|max_turns| !(1..=MAX_MAX_TURNS).contains(max_turns)) {
+        return Err(Failure::param("maxTurns", format!("{max_turns} is not within 1 to {MAX_MAX_TURNS}")));
+    }
+    let new = supervisor::NewSession {
+        cwd: working_directory(&call, params.cwd)?,
+        env: call.env().await,
+        model: params.model,
+        name: params.name,
+        tools: params.tools,
+        mode: params.mode,
+        max_turns: params.max_turns,
+        parent_session: params.parent_session,
+    };
+    let handle = call.core.sessions.new_session(new).await?;
+    let result = if params.attach == Some(false) {
+        unattached(&call, &handle).await?
+    } else {
+        // From before its first event on, whatever the session has published meanwhile.
+        let start = Cursor { epoch: handle.ring().epoch().clone(), seq: 0, view: None };
+        let attached = subscribe(&call, &handle, Some(start), params.view.unwrap_or_default(), false).await?;
+        NewSessionResult {
+            session_id: attached.session_id,
+            session_file: attached.state.session_file.clone(),
+            epoch: attached.epoch,
+            seq: attached.seq,
+            state: attached.state,
+        }
+    };
+    call.conn().set_current(handle.id());
+    Ok(result)
+}
+
+fn working_directory(call: &Call, cwd: Option<String>) -> Result<PathBuf, Failure> {
+    let Some(cwd) = cwd.map(PathBuf::from).or_else(|| call.conn().cwd()) else {
+        return Err(Failure::param("cwd", "missing; this connection's front has not told a working directory either"));
+    };
+    if cwd.is_absolute() { Ok(cwd) } else { Err(Failure::param("cwd", format!("{} is not absolute", cwd.display()))) }
+}
+
+async fn unattached(call: &Call, handle: &SessionHandle) -> Result<NewSessionResult, Failure> {
+    let answer = handle.state().await?.await?;
+    call.reflects(handle.id(), answer.seq);
+    Ok(NewSessionResult {
+        session_id: handle.id().clone(),
+        session_file: answer.value.session_file.clone(),
+        epoch: handle.ring().epoch().clone(),
+        seq: answer.seq,
+        state: answer.value,
+    })
+}
+
+async fn list_sessions(call: Arc<Call>, params: ListSessionsParams) -> Result<ListSessionsResult, Failure> {
+    if let Some(limit) = params.limit.filter(|limit| !(1..=MAX_LIST_LIMIT).contains(limit)) {
+        return Err(Failure::param("limit", format!("{limit} is not within 1 to {MAX_LIST_LIMIT}")));
+    }
+    Ok(call.core.sessions.list(params).await?)
+}

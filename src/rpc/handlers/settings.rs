@@ -1,0 +1,45 @@
+//! Changing a session's name, model, thinking level and environment.
+
+use std::sync::Arc;
+
+use agentd_protocol::methods::{
+    Empty, SetEnv, SetModel, SetModelParams, SetSessionName, SetSessionNameParams, SetThinkingLevel,
+};
+use agentd_protocol::model::Model;
+
+use super::super::call::Call;
+use super::super::error_map::Failure;
+use super::super::methods::Registration;
+
+pub(in crate::rpc) fn register(registration: &mut Registration) {
+    registration.session(SetSessionName, set_name);
+    registration.session(SetModel, set_model);
+    registration.session(SetThinkingLevel, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_thinking_level(params.level).await).await
+    });
+    registration.session(SetEnv, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_env(params.env).await).await
+    });
+}
+
+async fn set_name(call: Arc<Call>, params: SetSessionNameParams) -> Result<Empty, Failure> {
+    let name = params.name.trim().to_owned();
+    if name.is_empty() {
+        return Err(Failure::param("name", "must not be empty"));
+    }
+    call.ask(params.session_id, async |session| session.set_name(name).await).await
+}
+
+async fn set_model(call: Arc<Call>, params: SetModelParams) -> Result<Model, Failure> {
+    let name = match (params.model, params.provider, params.model_id) {
+        (Some(model), None, None) => model,
+        (None, Some(provider), Some(id)) => format!("{provider}/{id}"),
+        (None, None, None) => return Err(Failure::param("model", "missing; or give provider and modelId")),
+        (None, Some(_), None) => return Err(Failure::param("modelId", "missing beside provider")),
+        (None, None, Some(_)) => return Err(Failure::param("provider", "missing beside modelId")),
+        (Some(_), _, _) => {
+            return Err(Failure::param("model", "given together with provider or modelId; give one of them"));
+        }
+    };
+    call.ask(params.session_id, async |session| session.set_model(name).await).await
+}

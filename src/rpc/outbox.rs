@@ -1,0 +1,125 @@
+//! The answers of one connection on their way from the reading half to the writing half.
+//!
+//! Answers are the only thing a connection queues. When too many bytes of them are unsent, the reading half stops
+//! taking requests, so a client that does not read its answers cannot make the daemon hold many.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use agentd_protocol::{Seq, SessionId};
+use tokio::sync::Notify;
+
+use super::conn::Hold;
+use crate::agent::handle::SessionHandle;
+use crate::constants::MAX_UNSENT_ANSWER_BYTES;
+use crate::ring::Subscription;
+
+/// One answer (or the answer of a batch) and what goes with it.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// The answer as JSON; `None` for notifications.
+    pub(super) body: Option<Vec<u8>>,
+    /// Events of these sessions are written up to these numbers first.
+    pub(super) reflects: Vec<(SessionId, Seq)>,
+    /// Done once the answer is written.
+    pub(super) effects: Vec<Effect>,
+}
+
+/// What an answer changes about the events that follow it.
+pub(super) enum Effect {
+    /// Events of a session follow.
+    Attach {
+        /// The session.
+        handle: SessionHandle,
+        /// Where its events are read.
+        subscription: Subscription,
+        /// Keeps the subscription that this one replaces from going on meanwhile.
+        hold: Hold,
+    },
+    /// No more events of a session follow.
+    Detach(SessionId),
+}
+
+impl Effect {
+    /// Returns the cursor from which this attaches to a session, if it does.
+    pub(super) fn attaches(&self, session: &SessionId) -> Option<Seq> {
+        match self {
+            Self::Attach { handle, subscription, .. } if handle.id() == session => Some(subscription.position()),
+            Self::Attach { .. } | Self::Detach(_) => None,
+        }
+    }
+}
+
+/// The queue.
+#[derive(Default)]
+pub(super) struct Outbox {
+    queue: Mutex<Queue>,
+    to_writer: Notify,
+    to_reader: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Outgoing>,
+    unsent: usize,
+    finished: bool,
+}
+
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an answer. Never waits: who asks for room first keeps the queue short.
+    pub(super) fn push(&self, outgoing: Outgoing) {
+        let mut queue = self.lock();
+        queue.unsent += outgoing.body.as_ref().map_or(0, Vec::len);
+        queue.items.push_back(outgoing);
+        drop(queue);
+        self.to_writer.notify_one();
+    }
+
+    /// Tells that no more answers will come.
+    pub(super) fn finish(&self) {
+        self.lock().finished = true;
+        self.to_writer.notify_one();
+    }
+
+    /// Tells whether requests may be taken.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().unsent < MAX_UNSENT_ANSWER_BYTES
+    }
+
+    /// Waits until requests may be taken. Cancel-safe.
+    pub(super) async fn room(&self) {
+        while !self.has_room() {
+            self.to_reader.notified().await;
+        }
+    }
+
+    /// Moves what is queued to the end of `taken`; returns whether more may come.
+    pub(super) fn take(&self, taken: &mut VecDeque<Outgoing>) -> bool {
+        let mut queue = self.lock();
+        taken.append(&mut queue.items);
+        !queue.finished
+    }
+
+    /// Waits until [`Outbox::take`] may find something, or something else has changed for the writing half.
+    /// Cancel-safe.
+    pub(super) async fn changed(&self) {
+        self.to_writer.notified().await;
+    }
+
+    /// Lets the writing half look again.
+    pub(super) fn nudge(&self) {
+        self.to_writer.notify_one();
+    }
+
+    /// Tells that an answer of this many bytes has been written.
+    pub(super) fn written(&self, bytes: usize) {
+        let mut queue = self.lock();
+        queue.unsent -= bytes;
+        drop(queue);
+        self.to_reader.notify_one();
+    }
+}

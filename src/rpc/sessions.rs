@@ -1,0 +1,82 @@
+//! What connections need of the supervisor.
+
+use agentd_protocol::SessionId;
+use agentd_protocol::methods::{GetAvailableModelsResult, ListSessionsParams, ListSessionsResult};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::agent::handle::SessionHandle;
+use crate::config::env::SessionEnv;
+use crate::supervisor::{NewSession, Supervisor, SupervisorError};
+
+/// A future that gives a result of the supervisor.
+pub type Supervised<'a, T> = BoxFuture<'a, Result<T, SupervisorError>>;
+
+/// The sessions of the daemon, as connections see them. Tests put a made-up one in its place.
+pub trait Sessions: Send + Sync + 'static {
+    /// Makes a session.
+    fn new_session(&self, new: NewSession) -> Supervised<'_, SessionHandle>;
+    /// Returns a session by its id or a unique end of it, loading it if need be.
+    fn open<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionHandle>;
+    /// Lists sessions.
+    fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult>;
+    /// Returns the models that an environment has keys for.
+    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
+    /// Returns the models that a session has keys for.
+    fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult>;
+    /// Returns the environment that stands in where no client has sent one.
+    fn login_env(&self) -> BoxFuture<'_, SessionEnv>;
+    /// Returns what the daemon's status tells of sessions.
+    fn counts(&self) -> Counts;
+}
+
+/// What the daemon's status tells of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sessions in memory.
+    pub loaded: usize,
+    /// Sessions with a run going on.
+    pub running: usize,
+    /// Bytes held for replay.
+    pub ring_bytes: usize,
+    /// Tools that did not stop when told.
+    pub abandoned_tools: u64,
+    /// State of the index.
+    pub index: String,
+}
+
+impl Sessions for Supervisor {
+    fn new_session(&self, new: NewSession) -> Supervised<'_, SessionHandle> {
+        Supervisor::new_session(self, new).boxed()
+    }
+
+    fn open<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionHandle> {
+        Supervisor::open(self, id).boxed()
+    }
+
+    fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult> {
+        Supervisor::list(self, params).boxed()
+    }
+
+    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
+        Supervisor::available_models(self, env).boxed()
+    }
+
+    fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult> {
+        Supervisor::models_of_session(self, id).boxed()
+    }
+
+    fn login_env(&self) -> BoxFuture<'_, SessionEnv> {
+        Supervisor::login_env(self).boxed()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            loaded: self.loaded_count(),
+            running: self.running_count(),
+            ring_bytes: self.ring_bytes(),
+            abandoned_tools: self.abandoned_tools(),
+            index: "ready".to_owned(),
+        }
+    }
+}

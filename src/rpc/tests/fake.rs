@@ -1,0 +1,391 @@
+//! Sessions without an agent: they publish what a test tells them to, and log what they are asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, Usage};
+use agentd_protocol::methods::{
+    AttachResult, Disposition, Empty, EnvSource, GetAvailableModelsResult, GetEntriesResult,
+    GetLastAssistantTextResult, GetMessagesResult, ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo,
+    PromptResult, Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
+};
+use agentd_protocol::model::{Model, ModelCost};
+use agentd_protocol::{Epoch, Seq, SessionId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
+use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle};
+use crate::config::env::SessionEnv;
+use crate::ring::{Ring, RingBudget};
+use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
+use crate::supervisor::{NewSession, SupervisorError};
+use crate::tasks::Tasks;
+
+/// The sessions of a made-up daemon.
+pub(super) struct Fake {
+    pub(super) budget: Arc<RingBudget>,
+    sessions: Mutex<HashMap<SessionId, FakeSession>>,
+    pub(super) tasks: Tasks,
+    pub(super) stopped: Arc<Mutex<Vec<String>>>,
+}
+
+/// One of them, as a test holds it.
+#[derive(Clone)]
+pub(super) struct FakeSession {
+    pub(super) handle: SessionHandle,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    id: SessionId,
+    ring: Ring,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Text of the open message.
+    text: String,
+    log: Vec<String>,
+    waiting: Vec<Reply<WaitResult>>,
+    aborting: Vec<Reply<Empty>>,
+}
+
+impl Fake {
+    pub(super) fn new(ring_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            budget: RingBudget::new(ring_bytes),
+            sessions: Mutex::default(),
+            tasks: Tasks::default(),
+            stopped: Arc::default(),
+        })
+    }
+
+    pub(super) fn server(self: &Arc<Self>) -> Server {
+        let stopped = self.stopped.clone();
+        let info = DaemonInfo {
+            server_info: PeerInfo { name: "agentd".into(), version: "1.2.3".into(), build: Some("b".into()) },
+            socket: "/run/agentd/socket".into(),
+            sessions_dir: "/state/sessions".into(),
+            confinement: "none".into(),
+            stop: Box::new(move |reason| stopped.lock().unwrap().push(reason.to_owned())),
+        };
+        Server::new(self.clone(), info)
+    }
+
+    /// Makes a session, or loads it anew.
+    pub(super) fn load(&self, id: &str, epoch: &str) -> FakeSession {
+        let id = SessionId::new(id);
+        let ring = Ring::new(id.clone(), Epoch::new(epoch), self.budget.clone());
+        let (commands, mailbox) = mpsc::channel(4);
+        let handle = SessionHandle::new(id.clone(), ring.clone(), commands);
+        let shared = Arc::new(Shared { id: id.clone(), ring, state: Mutex::default() });
+        drop(self.tasks.spawn("fake session", run(shared.clone(), mailbox)));
+        let session = FakeSession { handle, shared };
+        session.push([message_start(), block_start()]);
+        self.sessions.lock().unwrap().insert(id, session.clone());
+        session
+    }
+
+    /// Makes a session unknown.
+    pub(super) fn remove(&self, id: &str) {
+        self.sessions.lock().unwrap().remove(&SessionId::new(id));
+    }
+
+    fn find(&self, id: &SessionId) -> Result<SessionHandle, SupervisorError> {
+        let sessions = self.sessions.lock().unwrap();
+        let found = sessions.values().find(|session| session.shared.id.as_str().ends_with(id.as_str()));
+        found.map(|session| session.handle.clone()).ok_or_else(|| SupervisorError::UnknownSession(id.clone()))
+    }
+}
+
+impl FakeSession {
+    /// Publishes events; returns the number of the last.
+    pub(super) fn push(&self, events: impl IntoIterator<Item = Event>) -> Seq {
+        let _state = self.shared.state.lock().unwrap();
+        self.shared.ring.push(events)
+    }
+
+    /// Publishes text deltas.
+    pub(super) fn stream<'a>(&self, deltas: impl IntoIterator<Item = &'a str>) -> Seq {
+        let mut state = self.shared.state.lock().unwrap();
+        let events: Vec<Event> = deltas
+            .into_iter()
+            .map(|text| {
+                state.text += text;
+                delta(text)
+            })
+            .collect();
+        self.shared.ring.push(events)
+    }
+
+    /// Returns the text that was streamed.
+    pub(super) fn text(&self) -> String {
+        self.shared.state.lock().unwrap().text.clone()
+    }
+
+    /// Returns what the session was asked.
+    pub(super) fn log(&self) -> Vec<String> {
+        self.shared.state.lock().unwrap().log.clone()
+    }
+
+    /// Answers those who wait.
+    pub(super) fn settle(&self) {
+        let mut state = self.shared.state.lock().unwrap();
+        let seq = self.shared.ring.push([settled()]);
+        for reply in std::mem::take(&mut state.waiting) {
+            let value = WaitResult { reason: Some(RunEnd::Done), error_message: None };
+            drop(reply.send(Ok(Answer { value, seq })));
+        }
+        for reply in std::mem::take(&mut state.aborting) {
+            drop(reply.send(Ok(Answer { value: Empty {}, seq })));
+        }
+    }
+
+    /// Ends the session as a crash does.
+    pub(super) fn crash(&self) {
+        self.shared.ring.close();
+    }
+
+    pub(super) fn ring(&self) -> &Ring {
+        &self.shared.ring
+    }
+}
+
+async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Command>) {
+    while let Some(command) = mailbox.recv().await {
+        let mut state = shared.state.lock().unwrap();
+        let seq = shared.ring.last_seq();
+        state.log.push(name(&command));
+        match command {
+            Command::Prompt(input, _, reply) if input.message == "busy" => drop(reply.send(Err(SessionError::Busy))),
+            Command::Prompt(_, _, reply) | Command::Continue(reply) => {
+                let seq = shared.ring.push([Event::AgentStart]);
+                answer(reply, PromptResult { disposition: Disposition::Started, entry_id: None }, seq);
+            }
+            Command::Steer(_, reply) | Command::FollowUp(_, reply) => {
+                answer(reply, PromptResult { disposition: Disposition::Queued, entry_id: None }, seq);
+            }
+            Command::Abort(reply) => state.aborting.push(reply),
+            Command::Wait(reply) => state.waiting.push(reply),
+            Command::ClearQueue(reply) => answer(reply, Queue::default(), seq),
+            Command::GetState(reply) => answer(reply, session_state(&shared.id), seq),
+            Command::GetMessages(reply) => answer(reply, GetMessagesResult { messages: Vec::new() }, seq),
+            Command::GetEntries(_, reply) => answer(reply, GetEntriesResult { entries: vec![], leaf_id: None }, seq),
+            Command::GetLastAssistantText(reply) => {
+                answer(reply, GetLastAssistantTextResult { text: Some(state.text.clone()) }, seq);
+            }
+            Command::GetStats(reply) => answer(reply, stats(&shared.id), seq),
+            Command::SetModel(name, reply) => answer(reply, model(&name), seq),
+            Command::GetEnv(reply) => answer(reply, SessionEnv::new([].into(), EnvSource::Client), seq),
+            Command::SetName(_, reply) | Command::Close(reply) | Command::Unload(reply) => answer(reply, Empty {}, seq),
+            Command::SetThinkingLevel(_, reply) | Command::SetEnv(_, reply) => answer(reply, Empty {}, seq),
+            Command::Detach(_, reply) => answer(reply, Empty {}, seq),
+            Command::Attach(request, reply) => attach(&shared, &state.text, *request, reply),
+        }
+    }
+}
+
+fn answer<T>(reply: Reply<T>, value: T, seq: Seq) {
+    drop(reply.send(Ok(Answer { value, seq })));
+}
+
+fn name(command: &Command) -> String {
+    match command {
+        Command::Prompt(input, if_busy, _) => {
+            format!("prompt {} {if_busy:?} from {}", input.message, input.client.name)
+        }
+        Command::Steer(input, _) => format!("steer {}", input.message),
+        Command::FollowUp(input, _) => format!("follow_up {}", input.message),
+        Command::Abort(_) => "abort".into(),
+        Command::ClearQueue(_) => "clear_queue".into(),
+        Command::Continue(_) => "continue".into(),
+        Command::Wait(_) => "wait".into(),
+        Command::GetState(_) => "get_state".into(),
+        Command::GetMessages(_) => "get_messages".into(),
+        Command::GetEntries(..) => "get_entries".into(),
+        Command::GetLastAssistantText(_) => "get_last_assistant_text".into(),
+        Command::GetStats(_) => "get_session_stats".into(),
+        Command::GetEnv(_) => "get_env".into(),
+        Command::Unload(_) => "unload".into(),
+        Command::SetName(name, _) => format!("set_name {name}"),
+        Command::SetModel(name, _) => format!("set_model {name}"),
+        Command::SetThinkingLevel(level, _) => format!("set_thinking_level {}", level.as_str()),
+        Command::SetEnv(env, _) => format!("set_env {env:?}"),
+        Command::Attach(..) => "attach".into(),
+        Command::Detach(..) => "detach".into(),
+        Command::Close(_) => "close".into(),
+    }
+}
+
+fn attach(shared: &Shared, text: &str, request: AttachRequest, reply: Reply<Attached>) {
+    let ring = &shared.ring;
+    ring.flush_merge();
+    let exact = request.since.filter(|since| ring.can_replay(since, request.view));
+    let (seq, replay) = exact.map_or((ring.last_seq(), Replay::Snapshot), |since| (since.seq, Replay::Exact));
+    let message = OpenMessage { entry_id: "m".into(), message: assistant(text) };
+    let snapshot = Snapshot { message: Some(message), ..Snapshot::default() };
+    let result = AttachResult {
+        session_id: shared.id.clone(),
+        epoch: ring.epoch().clone(),
+        seq,
+        replay,
+        state: session_state(&shared.id),
+        snapshot: (replay == Replay::Snapshot).then_some(snapshot),
+    };
+    let subscription = ring.subscribe(request.view, seq, request.wake);
+    answer(reply, Attached { result, subscription }, seq);
+}
+
+impl Sessions for Fake {
+    fn new_session(&self, new: NewSession) -> Supervised<'_, SessionHandle> {
+        async move {
+            if new.cwd.ends_with("missing") {
+                let path = new.cwd.display().to_string();
+                return Err(SupervisorError::WorkingDirectory { path, message: "not found".into() });
+            }
+            let id = format!("new-{}", self.sessions.lock().unwrap().len());
+            Ok(self.load(&id, "e1").handle)
+        }
+        .boxed()
+    }
+
+    fn open<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionHandle> {
+        async move { self.find(id) }.boxed()
+    }
+
+    fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult> {
+        async move {
+            assert_ne!(params.text.as_deref(), Some("panic"), "as the test wishes");
+            Ok(ListSessionsResult { sessions: Vec::new(), next_cursor: None, total: 0, list_seq: 0 })
+        }
+        .boxed()
+    }
+
+    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
+        async move {
+            let models = env.get("MODEL").map(model).into_iter().collect();
+            GetAvailableModelsResult { models, default_model: None }
+        }
+        .boxed()
+    }
+
+    fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult> {
+        async move {
+            self.find(id)?;
+            Ok(GetAvailableModelsResult { models: vec![model("its/own")], default_model: None })
+        }
+        .boxed()
+    }
+
+    fn login_env(&self) -> BoxFuture<'_, SessionEnv> {
+        async { SessionEnv::new([("MODEL".to_owned(), "login/shell".to_owned())].into(), EnvSource::LoginShell) }
+            .boxed()
+    }
+
+    fn counts(&self) -> Counts {
+        let loaded = self.sessions.lock().unwrap().len();
+        Counts { loaded, ring_bytes: self.budget.used(), index: "ready".into(), ..Counts::default() }
+    }
+}
+
+pub(super) fn delta(text: &str) -> Event {
+    let update = AssistantUpdate::Delta { index: 0, kind: DeltaKind::Text, delta: text.into() };
+    Event::MessageUpdate { usage: None, update }
+}
+
+fn message_start() -> Event {
+    let message = Arc::new(agentd_protocol::message::Message::Assistant(AssistantMessage {
+        content: Vec::new(),
+        ..assistant("")
+    }));
+    Event::MessageStart(MessageEntry { id: "m".into(), message })
+}
+
+fn block_start() -> Event {
+    Event::MessageUpdate { usage: None, update: AssistantUpdate::Start { index: 0, block: BlockKind::Text } }
+}
+
+fn settled() -> Event {
+    Event::AgentSettled { aborted: false, reason: RunEnd::Done, error_message: None }
+}
+
+fn assistant(text: &str) -> AssistantMessage {
+    AssistantMessage {
+        content: vec![ContentBlock::text(text)],
+        api: "demo".into(),
+        provider: "demo".into(),
+        model: "demo".into(),
+        usage: Usage::default(),
+        stop_reason: StopReason::Pending,
+        timestamp: 0,
+        response_id: None,
+        raw_stop_reason: None,
+        response_model: None,
+        error_message: None,
+        duration_ms: None,
+        thinking_level: None,
+    }
+}
+
+fn model(name: &str) -> Model {
+    let (provider, id) = name.split_once('/').unwrap_or(("", name));
+    Model {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        api: "demo".into(),
+        provider: provider.to_owned(),
+        base_url: String::new(),
+        reasoning: false,
+        input: vec!["text".into()],
+        cost: ModelCost::default(),
+        context_window: 1,
+        max_tokens: 1,
+        thinking_level_map: None,
+        compat: None,
+    }
+}
+
+fn session_state(id: &SessionId) -> SessionState {
+    SessionState {
+        model: None,
+        thinking_level: ThinkingLevel::Off,
+        is_streaming: true,
+        is_compacting: false,
+        steering_mode: QueueMode::OneAtATime,
+        follow_up_mode: QueueMode::OneAtATime,
+        session_file: Some(format!("/state/sessions/{id}.jsonl")),
+        session_id: id.clone(),
+        session_name: None,
+        auto_compaction_enabled: false,
+        message_count: 0,
+        pending_message_count: 0,
+        cwd: "/work".into(),
+        status: SessionStatus::Running,
+        leaf_id: None,
+        tools: Vec::new(),
+        max_turns: 50,
+        env_source: EnvSource::Client,
+        confinement: "none".into(),
+        interrupted: false,
+        retry_at: None,
+        clients: 0,
+    }
+}
+
+fn stats(id: &SessionId) -> SessionStats {
+    SessionStats {
+        session_file: None,
+        session_id: id.clone(),
+        user_messages: 0,
+        assistant_messages: 0,
+        tool_calls: 0,
+        tool_results: 0,
+        total_messages: 0,
+        tokens: agentd_protocol::methods::TokenTotals::default(),
+        cost: 0.0,
+        context_usage: None,
+    }
+}

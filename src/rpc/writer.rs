@@ -1,0 +1,292 @@
+//! The writing half of a connection: answers in the order in which they came, each after the events that it reflects,
+//! and in between the events of all subscriptions by turns.
+//!
+//! Nothing is encoded or queued ahead: events are pulled when the socket has taken what was written before.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use agentd_protocol::{Seq, SessionId};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use super::conn::Conn;
+use super::error_map::Failure;
+use super::outbox::{Effect, Outgoing};
+use super::server::Core;
+use crate::agent::handle::{AttachRequest, Attached, SessionHandle};
+use crate::constants::{WRITE_BATCH_BYTES, WRITE_BUFFER_KEEP_BYTES};
+use crate::ring::{Pull, Subscription, Token, detached_frame, lagged_frame};
+
+/// See the module.
+pub(super) struct Writer<W> {
+    core: Arc<Core>,
+    conn: Arc<Conn>,
+    stream: W,
+    answers: VecDeque<Outgoing>,
+    readers: Vec<Reader>,
+    /// Which reader has its turn.
+    turn: usize,
+    recovering: FuturesUnordered<BoxFuture<'static, Recovered>>,
+    generation: u64,
+    out: Vec<u8>,
+    frames: Vec<Bytes>,
+    /// Bytes of the answers in `out`.
+    answer_bytes: usize,
+}
+
+/// What the connection reads of one session.
+struct Reader {
+    handle: SessionHandle,
+    source: Source,
+    is_ready: bool,
+}
+
+enum Source {
+    Subscription(Subscription),
+    /// It fell behind or its session ended: a snapshot is being made. The number tells it from later ones.
+    Recovering(u64),
+}
+
+/// A subscription made anew.
+struct Recovered {
+    session: SessionId,
+    generation: u64,
+    /// Last event that was written of the old one.
+    position: Seq,
+    result: Result<(SessionHandle, Attached), Failure>,
+}
+
+/// Whether an answer may be written.
+#[derive(PartialEq, Eq)]
+enum Due {
+    Now,
+    /// After more events, some of which are in the buffer now.
+    AfterMore,
+    /// When something else has happened that wakes the writer.
+    Later,
+}
+
+impl<W: AsyncWrite + Unpin> Writer<W> {
+    pub(super) fn new(core: Arc<Core>, conn: Arc<Conn>, stream: W) -> Self {
+        Self {
+            core,
+            conn,
+            stream,
+            answers: VecDeque::new(),
+            readers: Vec::new(),
+            turn: 0,
+            recovering: FuturesUnordered::new(),
+            generation: 0,
+            out: Vec::new(),
+            frames: Vec::new(),
+            answer_bytes: 0,
+        }
+    }
+
+    /// Writes until no more answers will come, or the client does not take them any more.
+    pub(super) async fn run(mut self) {
+        if let Err(error) = self.write_all().await {
+            tracing::debug!(%error, "a client left while it was written to");
+        }
+        // The client sees the end of the stream after the last answer; it may have gone already.
+        let _ = self.stream.shutdown().await;
+    }
+
+    async fn write_all(&mut self) -> io::Result<()> {
+        loop {
+            let goes_on = self.conn.outbox.take(&mut self.answers);
+            let ready = self.conn.wake.take();
+            self.mark(&ready);
+            self.collect_answers();
+            self.collect_events();
+            if !self.out.is_empty() {
+                self.flush().await?;
+                continue;
+            }
+            if self.answers.is_empty() && !goes_on {
+                return Ok(());
+            }
+            // All branches are cancel-safe.
+            tokio::select! {
+                () = self.conn.outbox.changed() => {}
+                ready = self.conn.wake.ready() => self.mark(&ready),
+                Some(recovered) = self.recovering.next() => self.recovered(recovered),
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.out).await?;
+        self.stream.flush().await?;
+        self.conn.count_bytes(self.out.len());
+        if self.answer_bytes > 0 {
+            self.conn.outbox.written(std::mem::take(&mut self.answer_bytes));
+        }
+        self.out.clear();
+        if self.out.capacity() > WRITE_BUFFER_KEEP_BYTES {
+            // A connection that has nothing to write holds next to nothing.
+            self.out = Vec::new();
+            self.frames = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, ready: &[Token]) {
+        for reader in &mut self.readers {
+            if let Source::Subscription(subscription) = &reader.source {
+                reader.is_ready |= ready.contains(&subscription.token());
+            }
+        }
+    }
+
+    fn collect_answers(&mut self) {
+        while self.out.len() < WRITE_BATCH_BYTES {
+            let Some(answer) = self.answers.pop_front() else { return };
+            if self.due(&answer) != Due::Now {
+                self.answers.push_front(answer);
+                return;
+            }
+            if let Some(body) = &answer.body {
+                self.conn.framing().encode(body, &mut self.out);
+                self.answer_bytes += body.len();
+            }
+            for effect in answer.effects {
+                self.apply(effect);
+            }
+        }
+    }
+
+    /// Puts the events that an answer reflects into the buffer, as far as there is room.
+    fn due(&mut self, answer: &Outgoing) -> Due {
+        for (session, seq) in &answer.reflects {
+            // An attachment that comes with this answer, or after it, begins at its own cursor: what is read of the
+            // one that it replaces ends there, or it would come twice.
+            let answers = std::iter::once(answer).chain(&self.answers);
+            let until = match answers.flat_map(|answer| &answer.effects).find_map(|effect| effect.attaches(session)) {
+                Some(cursor) => cursor.min(*seq),
+                None if self.conn.is_held(session) => return Due::Later,
+                None => *seq,
+            };
+            let Some(at) = self.readers.iter().position(|reader| reader.handle.id() == session) else { continue };
+            match self.pull(at, Some(until)) {
+                None => return Due::Later,
+                Some(Pull::More) if self.position(at) < until => return Due::AfterMore,
+                Some(_) => {}
+            }
+        }
+        Due::Now
+    }
+
+    fn position(&self, at: usize) -> Seq {
+        match &self.readers[at].source {
+            Source::Subscription(subscription) => subscription.position(),
+            Source::Recovering(_) => 0,
+        }
+    }
+
+    /// Gives each ready subscription its turn, until there is enough for one write.
+    fn collect_events(&mut self) {
+        let count = self.readers.len();
+        for _ in 0..count {
+            if self.out.len() >= WRITE_BATCH_BYTES {
+                return;
+            }
+            self.turn = (self.turn + 1) % count;
+            let at = self.turn;
+            if self.readers[at].is_ready && !self.conn.is_held(self.readers[at].handle.id()) {
+                self.pull(at, None);
+            }
+        }
+    }
+
+    /// Puts events of one reader into the buffer. `None` while it has no subscription.
+    fn pull(&mut self, at: usize, until: Option<Seq>) -> Option<Pull> {
+        let Source::Subscription(subscription) = &mut self.readers[at].source else { return None };
+        let pull = subscription.pull(&mut self.frames, WRITE_BATCH_BYTES, until);
+        let framing = self.conn.framing();
+        for frame in self.frames.drain(..) {
+            framing.encode(&frame, &mut self.out);
+        }
+        match pull {
+            Pull::More => self.readers[at].is_ready = true,
+            Pull::Empty => self.readers[at].is_ready = false,
+            Pull::Lagged | Pull::Closed => {
+                self.recover(at);
+                return None;
+            }
+        }
+        Some(pull)
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Attach { handle, subscription, hold } => {
+                self.conn.set_view(handle.id(), subscription.view());
+                let source = Source::Subscription(subscription);
+                let reader = Reader { handle, source, is_ready: true };
+                match self.readers.iter_mut().find(|old| old.handle.id() == reader.handle.id()) {
+                    Some(old) => *old = reader,
+                    None => self.readers.push(reader),
+                }
+                drop(hold);
+            }
+            Effect::Detach(session) => {
+                self.readers.retain(|reader| *reader.handle.id() != session);
+                self.conn.leave(&session);
+            }
+        }
+    }
+
+    /// Begins to make a subscription anew, from a snapshot.
+    fn recover(&mut self, at: usize) {
+        self.generation += 1;
+        let generation = self.generation;
+        let reader = &mut self.readers[at];
+        reader.is_ready = false;
+        let Source::Subscription(old) = std::mem::replace(&mut reader.source, Source::Recovering(generation)) else {
+            return;
+        };
+        let (session, view, position) = (reader.handle.id().clone(), old.view(), old.position());
+        let (core, conn) = (self.core.clone(), self.conn.clone());
+        self.recovering.push(Box::pin(async move {
+            let attach = async {
+                let handle = core.sessions.open(&session).await?;
+                conn.enter(&handle);
+                let (client, wake) = (conn.client(), conn.wake.clone());
+                let request = AttachRequest { since: None, view, history: true, client, wake };
+                let attached = handle.attach(Box::new(request)).await?.await?.value;
+                Ok((handle, attached))
+            };
+            let result = attach.await;
+            drop(old);
+            Recovered { session, generation, position, result }
+        }));
+    }
+
+    /// Goes on with a subscription that was made anew, unless the client has attached or detached meanwhile.
+    fn recovered(&mut self, recovered: Recovered) {
+        let Recovered { session, generation, position, result } = recovered;
+        let is_awaited = |reader: &Reader| {
+            *reader.handle.id() == session && matches!(reader.source, Source::Recovering(at) if at == generation)
+        };
+        let Some(at) = self.readers.iter().position(is_awaited) else { return };
+        let frame = match result {
+            Ok((handle, attached)) => {
+                let source = Source::Subscription(attached.subscription);
+                self.readers[at] = Reader { handle, source, is_ready: true };
+                lagged_frame(&attached.result)
+            }
+            Err(failure) => {
+                self.readers.remove(at);
+                self.conn.leave(&session);
+                detached_frame(&session, position, failure.message())
+            }
+        };
+        self.conn.framing().encode(&frame, &mut self.out);
+    }
+}
