@@ -4,8 +4,7 @@
 //! readiness → accepting. The socket listens before the parts exist, so that a client which comes early waits in the
 //! system's queue instead of being refused; nothing is answered before all parts are there.
 //!
-//! What connections say and what sessions do is not known here, but in `parts`: the life-cycle drives any
-//! `service::Service`.
+//! What connections say and what sessions do is not known here: see [`Service`].
 
 mod accept;
 mod detach;
@@ -14,10 +13,10 @@ mod lifecycle;
 mod limits;
 mod listen;
 mod logging;
-mod parts;
 mod serve;
 mod service;
 mod signals;
 mod systemd;
 
-pub use serve::{ServeOptions, serve};
+pub use serve::{ServeOptions, StartContext, serve};
+pub use service::{Peer, Service, StopHandle};

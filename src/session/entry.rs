@@ -72,7 +72,7 @@ pub enum EntryBody {
         /// The summary.
         summary: String,
         /// Tokens that the summary took.
-        usage: Option<Usage>,
+        usage: Option<Box<Usage>>,
     },
     /// A message that an extension put into the context (always [`Message::Custom`]).
     CustomMessage(Arc<Message>),
@@ -84,7 +84,7 @@ pub enum EntryBody {
         label: Option<String>,
     },
     /// Tokens that were spent outside of model responses.
-    Usage(Usage),
+    Usage(Box<Usage>),
     /// Anything that only its writer understands; agentd's own begin with `agentd.`.
     Custom {
         /// Whose and what.

@@ -174,7 +174,7 @@ impl TreeStats {
         match body {
             EntryBody::Message(message) => self.add_message(message),
             EntryBody::Compaction(compaction) => self.add_usage(compaction.usage.as_ref()),
-            EntryBody::BranchSummary { usage, .. } => self.add_usage(usage.as_ref()),
+            EntryBody::BranchSummary { usage, .. } => self.add_usage(usage.as_deref()),
             EntryBody::Usage(usage) => self.add_usage(Some(usage)),
             EntryBody::ModelChange { .. }
             | EntryBody::ThinkingLevelChange(_)

@@ -9,6 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::ids::ToolCallId;
 
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use read::RoleFirst;
+
 /// One message of a conversation. A role that this build does not know is kept as it came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "camelCase")]
@@ -43,7 +49,7 @@ pub struct SystemMessage {
     /// Section name to text, in the order in which they are sent.
     pub sections: Map<String, Value>,
     /// Milliseconds since the epoch.
-    #[serde(deserialize_with = "lenient::time")]
+    #[serde(deserialize_with = "read::time")]
     pub timestamp: i64,
     /// Tools available from here on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,10 +79,10 @@ pub struct ToolDefinition {
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
     /// Text and images. A bare string in old files reads as one text block.
-    #[serde(deserialize_with = "blocks_or_text")]
+    #[serde(deserialize_with = "read::blocks_or_text")]
     pub content: Vec<ContentBlock>,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
     /// The client's own id of the message, if it gave one: a repeat is answered like the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +94,7 @@ pub struct UserMessage {
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
     /// Thinking, text and tool calls in the order in which they came.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::blocks")]
     pub content: Vec<ContentBlock>,
     /// Dialect spoken with the provider, such as `openai-completions`.
     #[serde(default)]
@@ -105,7 +111,7 @@ pub struct AssistantMessage {
     /// Why the response ended; [`StopReason::Pending`] while it streams.
     pub stop_reason: StopReason,
     /// Milliseconds since the epoch at which the response began.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
     /// The provider's id of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,10 +126,10 @@ pub struct AssistantMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Milliseconds from the request to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::optional_count")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::optional_count")]
     pub duration_ms: Option<u64>,
     /// Thinking level of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::thinking_level")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::thinking_level")]
     pub thinking_level: Option<ThinkingLevel>,
 }
 
@@ -136,7 +142,7 @@ pub struct ToolResultMessage {
     /// The tool's name as the model wrote it.
     pub tool_name: String,
     /// Text and images.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read::blocks")]
     pub content: Vec<ContentBlock>,
     /// Facts for programs (a diff, a truncation), never sent to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,10 +151,10 @@ pub struct ToolResultMessage {
     #[serde(default)]
     pub is_error: bool,
     /// Milliseconds the tool ran; absent when it never started.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::optional_count")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::optional_count")]
     pub duration_ms: Option<u64>,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
 }
 
@@ -174,7 +180,7 @@ pub struct BashExecutionMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
     /// Left out of what the model sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,7 +197,7 @@ pub struct CompactionSummaryMessage {
     #[serde(default)]
     pub tokens_before: u64,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
 }
 
@@ -205,7 +211,7 @@ pub struct BranchSummaryMessage {
     #[serde(default)]
     pub from_id: String,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
 }
 
@@ -217,7 +223,7 @@ pub struct CustomMessage {
     #[serde(default)]
     pub custom_type: String,
     /// Text and images. A bare string reads as one text block.
-    #[serde(deserialize_with = "blocks_or_text")]
+    #[serde(deserialize_with = "read::blocks_or_text")]
     pub content: Vec<ContentBlock>,
     /// Whether it is shown to people.
     #[serde(default)]
@@ -226,12 +232,12 @@ pub struct CustomMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     /// Milliseconds since the epoch.
-    #[serde(default, deserialize_with = "lenient::time")]
+    #[serde(default, deserialize_with = "read::time")]
     pub timestamp: i64,
 }
 
 /// A piece of a message. A type that this build does not know is kept as it came.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ContentBlock {
     /// Plain text.
@@ -324,22 +330,22 @@ pub enum StopReason {
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
     /// Prompt tokens that were neither read from nor written to a cache.
-    #[serde(deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "read::count")]
     pub input: u64,
     /// Generated tokens, reasoning included.
-    #[serde(deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "read::count")]
     pub output: u64,
     /// Prompt tokens read from a cache.
-    #[serde(deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "read::count")]
     pub cache_read: u64,
     /// Prompt tokens written to a cache.
-    #[serde(deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "read::count")]
     pub cache_write: u64,
     /// The part of `output` that was reasoning; absent until a provider has reported usage.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient::optional_count")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read::optional_count")]
     pub reasoning: Option<u64>,
     /// `input + output + cacheRead + cacheWrite`.
-    #[serde(deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "read::count")]
     pub total_tokens: u64,
     /// Cost in the currency of the model's prices (dollars).
     pub cost: Cost,
@@ -347,7 +353,7 @@ pub struct Usage {
     #[serde(
         rename = "cacheWrite1h",
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "lenient::optional_count"
+        deserialize_with = "read::optional_count"
     )]
     pub cache_write_1h: Option<u64>,
 }
@@ -357,19 +363,19 @@ pub struct Usage {
 #[serde(rename_all = "camelCase", default)]
 pub struct Cost {
     /// For `Usage::input`.
-    #[serde(deserialize_with = "lenient::amount", serialize_with = "write_amount")]
+    #[serde(deserialize_with = "read::amount", serialize_with = "write_amount")]
     pub input: f64,
     /// For `Usage::output`.
-    #[serde(deserialize_with = "lenient::amount", serialize_with = "write_amount")]
+    #[serde(deserialize_with = "read::amount", serialize_with = "write_amount")]
     pub output: f64,
     /// For `Usage::cache_read`.
-    #[serde(deserialize_with = "lenient::amount", serialize_with = "write_amount")]
+    #[serde(deserialize_with = "read::amount", serialize_with = "write_amount")]
     pub cache_read: f64,
     /// For `Usage::cache_write`.
-    #[serde(deserialize_with = "lenient::amount", serialize_with = "write_amount")]
+    #[serde(deserialize_with = "read::amount", serialize_with = "write_amount")]
     pub cache_write: f64,
     /// The sum.
-    #[serde(deserialize_with = "lenient::amount", serialize_with = "write_amount")]
+    #[serde(deserialize_with = "read::amount", serialize_with = "write_amount")]
     pub total: f64,
     /// Whether the provider itself named the total; absent until usage was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -433,19 +439,6 @@ pub struct ToolResult {
 /// A shared message: events, context and snapshots hold the same one.
 pub type SharedMessage = Arc<Message>;
 
-fn blocks_or_text<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<ContentBlock>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Text(String),
-        Blocks(Vec<ContentBlock>),
-    }
-    Ok(match Either::deserialize(d)? {
-        Either::Text(text) => vec![ContentBlock::text(text)],
-        Either::Blocks(blocks) => blocks,
-    })
-}
-
 /// Writes whole amounts without a fraction (`0`, not `0.0`), as pi's JavaScript does.
 pub(crate) fn write_amount<S: serde::Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     /// Beyond this, JavaScript's whole numbers are no longer exact either.
@@ -454,73 +447,5 @@ pub(crate) fn write_amount<S: serde::Serializer>(amount: &f64, serializer: S) ->
         serializer.serialize_i64(*amount as i64)
     } else {
         serializer.serialize_f64(*amount)
-    }
-}
-
-/// Numbers and words that other programs wrote. One odd count must not make a whole message unreadable.
-mod lenient {
-    use serde::{Deserialize, Deserializer};
-
-    use super::ThinkingLevel;
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Number {
-        Count(u64),
-        Integer(i64),
-        Float(f64),
-        Nothing(()),
-    }
-
-    impl Number {
-        fn as_count(&self) -> Option<u64> {
-            match *self {
-                Self::Count(count) => Some(count),
-                Self::Integer(_) => Some(0),
-                // A saturating cast is what is wanted: negative counts are 0.
-                Self::Float(float) => Some(float as u64),
-                Self::Nothing(()) => None,
-            }
-        }
-    }
-
-    pub(super) fn count<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
-        Ok(Number::deserialize(d)?.as_count().unwrap_or(0))
-    }
-
-    pub(super) fn optional_count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
-        Ok(Number::deserialize(d)?.as_count())
-    }
-
-    pub(super) fn amount<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
-        Ok(match Number::deserialize(d)? {
-            Number::Count(count) => count as f64,
-            Number::Integer(integer) => integer as f64,
-            Number::Float(float) => float,
-            Number::Nothing(()) => 0.0,
-        })
-    }
-
-    pub(super) fn time<'de, D: Deserializer<'de>>(d: D) -> Result<i64, D::Error> {
-        Ok(match Number::deserialize(d)? {
-            Number::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
-            Number::Integer(integer) => integer,
-            Number::Float(float) => float as i64,
-            Number::Nothing(()) => 0,
-        })
-    }
-
-    /// A level that this build does not know (a newer one) reads as none.
-    pub(super) fn thinking_level<'de, D: Deserializer<'de>>(d: D) -> Result<Option<ThinkingLevel>, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Level {
-            Known(ThinkingLevel),
-            Other(serde::de::IgnoredAny),
-        }
-        Ok(match Level::deserialize(d)? {
-            Level::Known(level) => Some(level),
-            Level::Other(_) => None,
-        })
     }
 }

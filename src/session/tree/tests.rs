@@ -145,7 +145,7 @@ fn stats_count_the_whole_file() {
     let mut tree = SessionTree::new(header());
     tree.push(user("a", None, None));
     tree.push(entry("b", Some("a"), EntryBody::Message(Arc::new(Message::Assistant(answer)))));
-    tree.push(entry("c", Some("a"), EntryBody::Usage(usage)));
+    tree.push(entry("c", Some("a"), EntryBody::Usage(Box::new(usage))));
     let stats = tree.stats();
     assert_eq!((stats.user_messages, stats.assistant_messages, stats.tool_calls, stats.total_messages), (1, 1, 2, 2));
     assert_eq!((stats.tokens.input, stats.tokens.output, stats.tokens.total), (20, u64::MAX, u64::MAX));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use agentd_protocol::message::{Message, ThinkingLevel};
+use agentd_protocol::message::{Message, RoleFirst, ThinkingLevel};
 use agentd_protocol::{EntryId, SessionId};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -63,6 +63,8 @@ pub(super) struct Fields<'a> {
     parent_id: Option<&'a RawValue>,
     timestamp: Option<&'a RawValue>,
     message: Option<&'a RawValue>,
+    /// The message, when it could be read in the same go.
+    read_message: Option<Message>,
     known: Known<'a>,
 }
 
@@ -86,7 +88,11 @@ impl<'a> Known<'a> {
     }
 }
 
-struct FieldsVisitor;
+/// `eager`: messages are read along, which spares nearly all lines a second pass over their text. What cannot be read
+/// so is an error; the line is then gone through again without.
+struct FieldsVisitor {
+    eager: bool,
+}
 
 impl<'de> Visitor<'de> for FieldsVisitor {
     type Value = Fields<'de>;
@@ -103,6 +109,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
                 "id" => fields.id = Some(map.next_value()?),
                 "parentId" => fields.parent_id = Some(map.next_value()?),
                 "timestamp" => fields.timestamp = Some(map.next_value()?),
+                "message" if self.eager => fields.read_message = Some(map.next_value::<RoleFirst>()?.0),
                 "message" => fields.message = Some(map.next_value()?),
                 _ => fields.known.fields.push((key, map.next_value()?)),
             }
@@ -142,7 +149,8 @@ fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
 
 impl<'a> Fields<'a> {
     pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
-        serde_json::Deserializer::from_str(raw.get()).deserialize_map(FieldsVisitor).ok()
+        let read = |eager| serde_json::Deserializer::from_str(raw.get()).deserialize_map(FieldsVisitor { eager }).ok();
+        read(true).or_else(|| read(false))
     }
 
     fn header(&self) -> Option<Header> {
@@ -161,14 +169,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn entry(&self, raw: &RawValue) -> Option<Entry> {
-        let kind = self.kind.as_deref()?;
+    fn entry(mut self, raw: &RawValue) -> Option<Entry> {
+        let kind = self.kind.take()?;
         let id = self.id.and_then(text).filter(|id| !id.is_empty())?;
         Some(Entry {
             id: EntryId::new(id),
             parent_id: self.parent_id.and_then(text).map(EntryId::new),
             timestamp: self.timestamp_ms(),
-            body: self.body(kind),
+            body: self.body(&kind),
             raw: Arc::from(raw.to_owned()),
         })
     }
@@ -182,9 +190,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads what the entry holds; a known kind that lacks what it needs is kept as unknown.
-    fn body(&self, kind: &str) -> EntryBody {
+    fn body(&mut self, kind: &str) -> EntryBody {
         let body = match kind {
-            "message" => self.message.and_then(parse_message).map(|message| EntryBody::Message(Arc::new(message))),
+            "message" => {
+                let message = self.read_message.take().or_else(|| self.message.and_then(parse_message));
+                message.map(|message| EntryBody::Message(Arc::new(message)))
+            }
             "model_change" => self.model_change(),
             "thinking_level_change" => {
                 self.known.parse::<ThinkingLevel>("thinkingLevel").map(EntryBody::ThinkingLevelChange)
@@ -198,7 +209,7 @@ impl<'a> Fields<'a> {
             "branch_summary" => self.branch_summary(),
             "custom_message" => self.custom_message(),
             "label" => self.label(),
-            "usage" => self.known.parse("usage").map(EntryBody::Usage),
+            "usage" => self.known.parse("usage").map(|usage| EntryBody::Usage(Box::new(usage))),
             "custom" => self.custom(),
             _ => None,
         };
@@ -234,7 +245,7 @@ impl<'a> Fields<'a> {
         Some(EntryBody::BranchSummary {
             from: self.known.text("fromId").unwrap_or_default().into_owned(),
             summary: self.known.get("summary").and_then(parse_string)?,
-            usage: self.known.parse("usage"),
+            usage: self.known.parse("usage").map(Box::new),
         })
     }
 
@@ -275,7 +286,7 @@ fn parse_lossy<T: for<'x> Deserialize<'x>>(raw: &RawValue) -> Option<T> {
 }
 
 fn parse_message(raw: &RawValue) -> Option<Message> {
-    parse_lossy(raw)
+    Message::from_json(raw.get()).ok().or_else(|| Message::from_json(&replace_lone_surrogates(raw.get())?).ok())
 }
 
 fn parse_value(raw: &RawValue) -> Option<Value> {

@@ -185,7 +185,7 @@ fn encode_body(place: Place<'_>, body: &EntryBody) -> Result<String, EncodeError
         }
         EntryBody::Compaction(compaction) => first("compaction", place, compaction_content(compaction)),
         EntryBody::BranchSummary { from, summary, usage } => {
-            first("branch_summary", place, BranchSummary { from_id: from, summary, usage: usage.as_ref() })
+            first("branch_summary", place, BranchSummary { from_id: from, summary, usage: usage.as_deref() })
         }
         EntryBody::Label { target, label } => {
             first("label", place, Label { target_id: target, label: label.as_deref() })

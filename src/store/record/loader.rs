@@ -85,7 +85,7 @@ impl Loader {
             Line::Header(header) => self.take_header(header),
             Line::Entry(_, _) if self.header.is_none() => return Err(NotASession::NoHeader),
             Line::Entry(entry, damage) => {
-                self.entries.push(entry);
+                self.push_entry(entry);
                 damage
             }
             Line::Damaged(damage) => Some(damage),
@@ -95,6 +95,16 @@ impl Loader {
         }
         self.tail_is_entry = self.missing_newline && self.entries.len() > entries_before;
         Ok(())
+    }
+
+    /// Nearly always an entry hangs from the one before, and can share its id.
+    fn push_entry(&mut self, mut entry: Entry) {
+        if let (Some(last), Some(parent)) = (self.entries.last(), &mut entry.parent_id)
+            && last.id == *parent
+        {
+            parent.clone_from(&last.id);
+        }
+        self.entries.push(entry);
     }
 
     fn take_header(&mut self, header: Header) -> Option<Damage> {
@@ -116,7 +126,8 @@ impl Loader {
     ///
     /// # Errors
     /// No header came.
-    pub fn finish(self) -> Result<Loaded, NotASession> {
+    pub fn finish(mut self) -> Result<Loaded, NotASession> {
+        self.entries.shrink_to_fit();
         let Some(header) = self.header else {
             return Err(if self.damaged.is_empty() { NotASession::Empty } else { NotASession::Unreadable });
         };

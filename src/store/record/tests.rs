@@ -400,9 +400,9 @@ fn any_body() -> impl Strategy<Value = EntryBody> {
         }),
         1 => (any_text(), any_value()).prop_map(|(custom_type, data)| EntryBody::Custom { custom_type, data }),
         1 => (id(), proptest::option::of("[^\"]{1,9}")).prop_map(|(target, label)| EntryBody::Label { target, label }),
-        1 => any_usage().prop_map(EntryBody::Usage),
+        1 => any_usage().prop_map(|usage| EntryBody::Usage(Box::new(usage))),
         1 => (any_text(), any_text(), proptest::option::of(any_usage()))
-            .prop_map(|(from, summary, usage)| EntryBody::BranchSummary { from, summary, usage }),
+            .prop_map(|(from, summary, usage)| EntryBody::BranchSummary { from, summary, usage: usage.map(Box::new) }),
         1 => (any_text(), id(), proptest::option::of(any_usage()), any_message()).prop_map(|(summary, first_kept, usage, system)| {
             EntryBody::Compaction(Box::new(Compaction {
                 summary,
