@@ -77,9 +77,9 @@ pub const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(10);
 pub const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(1000);
 /// Drain: limit of the step that ends the accept loop, which only has to notice.
 pub const SHUTDOWN_ACCEPT_LIMIT: Duration = Duration::from_millis(500);
-/// Drain: limit of the step that aborts runs. Tools get 2 s to end by themselves before they are killed, and all
-/// must be gone within 5 s of the signal.
-pub const SHUTDOWN_ABORT_LIMIT: Duration = Duration::from_millis(4000);
+/// Drain: limit of the step that aborts runs and ends what their tools left behind. Both get 2 s to end by themselves
+/// before they are killed, and all must be gone within 5 s of the signal.
+pub const SHUTDOWN_ABORT_LIMIT: Duration = Duration::from_millis(4500);
 /// Drain: limit of the step that writes out what is in memory; a slow disk takes seconds to sync.
 pub const SHUTDOWN_FLUSH_LIMIT: Duration = Duration::from_millis(3000);
 /// Drain: limit of the step that writes the last answers; clients that do not read are left behind.

@@ -1,7 +1,65 @@
-//! The daemon; everything is in the library.
+//! The program `agentd`; everything is in the library.
 
-fn main() {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == agentd::exec::HELPER_ARGUMENT) {
-        agentd::exec::run_exec_helper();
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use agentd::daemon::{ServeOptions, serve};
+use agentd::exec::{HELPER_ARGUMENT, run_exec_helper};
+use agentd::fronts;
+use agentd_protocol::version::LONG_VERSION;
+use clap::{Parser, Subcommand};
+
+/// A local daemon that hosts coding-agent sessions and streams them over JSON-RPC
+#[derive(Parser)]
+#[command(name = "agentd", version = LONG_VERSION, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the daemon in the foreground
+    ///
+    /// One runs for each user. Clients start it by themselves if need be; systemd can do it as well.
+    #[command(after_help = "Exit codes: 0 after an ordered stop, 69 when another daemon runs, 1 on other failures.\n\
+        AGENTD_LOG sets the level of the log: off, error, warn, info (the default), debug or trace.\n\
+        AGENTD_SOCKET sets the path of the socket.")]
+    Serve {
+        /// Leave the session and the descriptors of the client that starts the daemon
+        #[arg(long, hide = true)]
+        detached: bool,
+    },
+    /// Speak JSON-RPC on stdin and stdout, for an editor
+    ///
+    /// Starts the daemon if none runs. The end of stdin only detaches: answers to what was sent before still come,
+    /// and sessions go on.
+    #[command(after_help = "Exit codes: 0 at the end of stdin, 75 when there is no daemon or it went away.")]
+    Stdio {
+        /// Name by which other clients see this one
+        #[arg(long, default_value = "agentd stdio")]
+        name: String,
+    },
+    /// See it work: no key, no network, real tools, two clients watching one session
+    Demo,
+    /// The command-line client (the same as agentctl): run, attach, ls, tail and more
+    #[command(disable_help_flag = true)]
+    Ctl {
+        /// What to do; `help` lists it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    // Before everything else: each command that a tool runs starts here.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == HELPER_ARGUMENT) {
+        run_exec_helper();
+    }
+    match Cli::parse().command {
+        Command::Serve { detached } => serve(ServeOptions { detached }),
+        Command::Stdio { name } => fronts::stdio::run(&name),
+        Command::Demo => agentctl::demo(),
+        Command::Ctl { args } => agentctl::run(std::iter::once("agentctl".into()).chain(args)),
     }
 }

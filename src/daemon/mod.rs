@@ -4,7 +4,8 @@
 //! readiness → accepting. The socket listens before the parts exist, so that a client which comes early waits in the
 //! system's queue instead of being refused; nothing is answered before all parts are there.
 //!
-//! What connections say and what sessions do is not known here: see [`Service`].
+//! What connections say and what sessions do is not known here, but in `parts`: the life-cycle drives any
+//! `service::Service`.
 
 mod accept;
 mod detach;
@@ -13,10 +14,10 @@ mod lifecycle;
 mod limits;
 mod listen;
 mod logging;
+mod parts;
 mod serve;
 mod service;
 mod signals;
 mod systemd;
 
-pub use serve::{ServeOptions, StartContext, serve};
-pub use service::{Peer, Service, StopHandle};
+pub use serve::{ServeOptions, serve};

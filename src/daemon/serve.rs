@@ -1,7 +1,6 @@
 //! `agentd serve`: the order of starting, and the exit code.
 
 use std::fs::DirBuilder;
-use std::future::Future;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,8 @@ use agentd_protocol::{paths, version};
 
 use super::instance::{InstanceError, InstanceLock};
 use super::listen::{self, ListenError, Listening};
-use super::service::{Service, StopHandle};
+use super::parts::Parts;
+use super::service::StopHandle;
 use super::{detach, lifecycle, limits, logging, signals, systemd};
 use crate::config::{self, Config, ConfigError};
 use crate::constants::{MAX_WORKER_THREADS, SHUTDOWN_RUNTIME_LIMIT};
@@ -23,17 +23,6 @@ use crate::tasks::Tasks;
 pub struct ServeOptions {
     /// Whether a client started this daemon in the background: it then leaves the client's session and descriptors.
     pub detached: bool,
-}
-
-/// What the daemon's parts are made from.
-#[derive(Clone, Debug)]
-pub struct StartContext {
-    /// The settings; `paths.socket` is the socket that is really listened on.
-    pub config: Config,
-    /// Spawner of all tasks.
-    pub tasks: Tasks,
-    /// Asks for the end.
-    pub stop: StopHandle,
 }
 
 /// Why the daemon ended otherwise than in order.
@@ -64,20 +53,15 @@ impl ServeError {
     }
 }
 
-/// Runs the daemon until it is told to stop. `start` makes its parts once the socket listens.
+/// Runs the daemon until it is told to stop.
 ///
 /// Returns 0 after an ordered stop, [`EXIT_ALREADY_RUNNING`] when another daemon serves the socket, else 1.
-pub fn serve<S, F, W>(options: ServeOptions, start: F) -> ExitCode
-where
-    S: Service,
-    F: FnOnce(StartContext) -> W,
-    W: Future<Output = S>,
-{
+pub fn serve(options: ServeOptions) -> ExitCode {
     if options.detached {
         detach::detach();
     }
     logging::start();
-    match try_serve(start) {
+    match try_serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             report(&error);
@@ -92,18 +76,13 @@ fn report(error: &ServeError) {
     eprintln!("agentd serve: {error}");
 }
 
-fn try_serve<S, F, W>(start: F) -> Result<(), ServeError>
-where
-    S: Service,
-    F: FnOnce(StartContext) -> W,
-    W: Future<Output = S>,
-{
+fn try_serve() -> Result<(), ServeError> {
     let mut config = config::load(&paths::process_env)?;
     tracing::info!(version = version::VERSION, build = version::BUILD, "starting");
     for notice in &config.notices {
         tracing::warn!("{notice}");
     }
-    limits::raise_open_files();
+    let open_files = limits::raise_open_files();
     make_state_dir(&config.paths.state_dir)?;
     let (listening, _lock) = listen_alone(&mut config)?;
     // The directory that we were started in must not be kept from being removed or unmounted.
@@ -111,11 +90,10 @@ where
     let stop = StopHandle::default();
     signals::watch(stop.clone()).map_err(ServeError::io("listen for", "signals"))?;
     let runtime = build_runtime().map_err(ServeError::io("start", "the runtime"))?;
+    let tasks = Tasks::default();
     let ended = runtime.block_on(async {
-        let context = StartContext { config, tasks: Tasks::default(), stop: stop.clone() };
-        let tasks = context.tasks.clone();
-        let service = start(context).await;
-        lifecycle::run(listening, service, tasks, stop).await
+        let parts = Parts::new(config, &tasks, stop.clone(), open_files)?;
+        lifecycle::run(listening, parts, tasks, stop).await
     });
     runtime.shutdown_timeout(SHUTDOWN_RUNTIME_LIMIT);
     ended.map_err(ServeError::io("serve", "the socket"))

@@ -7,13 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Who is at the other end of a connection. Always a process of the same user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub(super) struct Peer {
     /// Its process id when it connected, where the system tells.
-    pub pid: Option<i32>,
+    pub(super) pid: Option<i32>,
 }
 
 /// The parts of the daemon that do its work, as its life-cycle sees them.
-pub trait Service: Clone + Send + Sync + 'static {
+pub(super) trait Service: Clone + Send + Sync + 'static {
     /// Speaks with one client until it leaves or [`Service::say_goodbye`] ends it.
     fn serve(&self, stream: UnixStream, peer: Peer) -> impl Future<Output = ()> + Send;
     /// Makes every new request be answered with an error that says that the daemon stops.
@@ -28,11 +28,11 @@ pub trait Service: Clone + Send + Sync + 'static {
 
 /// Asks the daemon to stop in order. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct StopHandle(CancellationToken);
+pub(super) struct StopHandle(CancellationToken);
 
 impl StopHandle {
     /// Asks for the stop. Asking again changes nothing.
-    pub fn stop(&self, reason: &str) {
+    pub(super) fn stop(&self, reason: &str) {
         if !self.0.is_cancelled() {
             tracing::info!(reason, "stopping");
             self.0.cancel();
@@ -40,7 +40,7 @@ impl StopHandle {
     }
 
     /// Waits until somebody asks. Cancel-safe.
-    pub async fn asked(&self) {
+    pub(super) async fn asked(&self) {
         self.0.cancelled().await;
     }
 }

@@ -1,8 +1,8 @@
 //! `agentd stdio`: the native wire on stdin and stdout.
 //!
 //! Two blocking threads and no runtime: this runs between an editor's spawn and its first answer. Bytes pass as they
-//! are, whatever framing the client speaks; only the `front` notification goes before them. The end of stdin closes
-//! one direction: the daemon still answers what was sent, then closes the other.
+//! are, whatever framing the client speaks; only the introduction (`front`, with its answer) goes before them. The end
+//! of stdin closes one direction: the daemon still answers what was sent, then closes the other.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -48,7 +48,8 @@ fn fail(message: &str) -> ExitCode {
 
 fn pump_standard_streams(name: &str) -> Result<End, ConnectError> {
     let socket = connect::socket_path()?;
-    let stream = connect::connect_or_start(&socket, &connect::own_program()?)?;
+    let front = connect::front_params(name, version::VERSION);
+    let stream = connect::open(&socket, Some(&connect::own_program()?), &front)?;
     let io = |action, path: &str| {
         let path = path.into();
         move |source| ConnectError::Io { action, path, source }
@@ -56,12 +57,10 @@ fn pump_standard_streams(name: &str) -> Result<End, ConnectError> {
     // Plain descriptors instead of std's buffered handles: what arrives is passed on at once, half a message too.
     let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(io("read", "stdin"))?;
     let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(io("write", "stdout"))?;
-    pump(stream, name, stdin, &stdout).map_err(io("pass on", "the daemon's answers"))
+    pump(&stream, stdin, &stdout).map_err(io("pass on", "the daemon's answers"))
 }
 
-fn pump(stream: UnixStream, name: &str, input: OwnedFd, output: &OwnedFd) -> io::Result<End> {
-    // A daemon that is gone by now shows itself when reading.
-    let _ = (&stream).write_all(&connect::front_line(name, version::VERSION));
+fn pump(stream: &UnixStream, input: OwnedFd, output: &OwnedFd) -> io::Result<End> {
     let input_ended = Arc::new(AtomicBool::new(false));
     let (to_daemon, ended) = (stream.try_clone()?, Arc::clone(&input_ended));
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
@@ -71,7 +70,7 @@ fn pump(stream: UnixStream, name: &str, input: OwnedFd, output: &OwnedFd) -> io:
             let _ = to_daemon.shutdown(Shutdown::Write);
         }
     })?;
-    let end = copy_output(&stream, output)?;
+    let end = copy_output(stream, output)?;
     Ok(if end == End::DaemonGone && input_ended.load(Ordering::SeqCst) { End::Finished } else { end })
 }
 

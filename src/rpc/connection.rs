@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use super::conn::Conn;
-use super::dispatch::{self, Running, failed};
+use super::dispatch::{self, Running, done, failed};
 use super::envelope::{Item, Message, Request, parse};
 use super::error_map::{Failure, parse_params};
 use super::outbox::Outgoing;
@@ -157,7 +157,8 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
         let is_first = std::mem::take(&mut self.is_first);
         match parse(text, MAX_BATCH) {
             Err(failure) => self.refuse(failure),
-            Ok(Message::Single(Item::Call(request))) if request.id.is_none() && self.notified(&request, is_first) => {}
+            Ok(Message::Single(Item::Call(request))) if is_first && request.method == "front" => self.front(&request),
+            Ok(Message::Single(Item::Call(request))) if request.id.is_none() && self.notified(&request) => {}
             Ok(Message::Single(item)) => self.current = Some(dispatch::single(self.shared, self.conn, &item)),
             Ok(Message::Batch(items)) => {
                 let (notes, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_cancel);
@@ -172,20 +173,23 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
     }
 
     /// Takes a notification that concerns the connection itself; returns whether it was one.
-    fn notified(&mut self, request: &Request<'_>, is_first: bool) -> bool {
-        match &*request.method {
-            "$/cancelRequest" => self.cancel(request),
-            "front" if is_first => self.front(request),
-            _ => return false,
+    fn notified(&self, request: &Request<'_>) -> bool {
+        let is_cancel = request.method == "$/cancelRequest";
+        if is_cancel {
+            self.cancel(request);
         }
-        true
+        is_cancel
     }
 
-    /// The front's own line is followed by whatever its client speaks.
+    /// The front's own line is followed by whatever its client speaks. One with an id is answered, so that a front
+    /// knows that the daemon is there before it passes on what its client says.
     fn front(&mut self, request: &Request<'_>) {
         match parse_params::<FrontParams>(request.params.map_or("", |params| params.get())) {
             Ok(front) => self.conn.set_front(front),
             Err(failure) => tracing::warn!(error = failure.message(), "a front's introduction cannot be read"),
+        }
+        if let Some(id) = request.id {
+            self.conn.outbox.push(done(id.get()));
         }
         self.frames.decoder().detect_again();
     }

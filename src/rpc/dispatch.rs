@@ -168,6 +168,12 @@ pub(super) fn failed(id: Option<&str>, failure: Failure) -> Outgoing {
     Outgoing { body: id.map(|id| with_id(id, &answer)), ..Outgoing::default() }
 }
 
+/// Answers a request that has nothing to tell but that it was done.
+pub(super) fn done(id: &str) -> Outgoing {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+    Outgoing { body: Some(body.into_bytes()), ..Outgoing::default() }
+}
+
 /// Puts an id, byte for byte, into an answer that was made for id null.
 fn with_id(id: &str, answer: &MethodResponse) -> Vec<u8> {
     let answer = answer.as_ref();

@@ -1,6 +1,6 @@
 //! The command-line client of agentd, as a library so that `agentd ctl` can call it too.
 //!
-//! [`run`] is all there is: it reads a command line, talks to the daemon and returns an exit code. `cli` says what can
+//! [`run`] reads a command line, talks to the daemon and returns an exit code; [`demo`] is `agentd demo`. `cli` says what can
 //! be typed, `verbs` what it does, `show` what people see; `follow` is shared by the verbs that wait for an answer.
 
 use std::ffi::OsString;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 mod cli;
 mod console;
+mod demo;
 mod exit;
 #[cfg(test)]
 mod fake;
@@ -39,15 +40,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
         }
     };
-    let outcome = Console::of_process(cli.json).map_err(anyhow::Error::from).and_then(|mut console| {
+    in_runtime(cli.json, async |console| dispatch(cli.verb, console).await)
+}
+
+/// Runs the demo: a session of the built-in model with two clients.
+pub fn demo() -> ExitCode {
+    in_runtime(false, demo::run)
+}
+
+fn in_runtime(json: bool, work: impl AsyncFnOnce(&mut Console) -> Result<Exit>) -> ExitCode {
+    let outcome = Console::of_process(json).map_err(anyhow::Error::from).and_then(|mut console| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let exit = runtime.block_on(dispatch(cli.verb, &mut console));
+        let exit = runtime.block_on(work(&mut console));
         // A thread that reads the terminal does not end by itself.
         runtime.shutdown_background();
         let flushed = console.out.flush();
         Ok(exit.and_then(|exit| flushed.map(|()| exit).map_err(anyhow::Error::from)))
     });
-    outcome.flatten().unwrap_or_else(|error| report(&error, cli.json)).into()
+    outcome.flatten().unwrap_or_else(|error| report(&error, json)).into()
 }
 
 async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {

@@ -41,13 +41,20 @@ impl Link {
     /// # Errors
     /// There is no daemon, or it does not answer.
     pub(crate) async fn open(start: Start, console: &mut Console) -> Result<Self> {
-        let stream = reach(start)?;
+        Self::open_as(NAME, start, console).await
+    }
+
+    /// As [`Link::open`], under another name.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    pub(crate) async fn open_as(name: &str, start: Start, console: &mut Console) -> Result<Self> {
+        let stream = reach(name, start)?;
         stream.set_nonblocking(true)?;
         let (client, events) = Client::spawn(UnixStream::from_std(stream)?);
         let mut link = Self::new(client, events, Interrupts::Default);
-        link.client.front(&connect::front_params(NAME, version::VERSION)).await?;
         let params = InitializeParams {
-            client_info: Some(version::own_info(NAME)),
+            client_info: Some(version::own_info(name)),
             protocol_version: Some(PROTOCOL_VERSION.into()),
             capabilities: None,
         };
@@ -125,15 +132,17 @@ pub(crate) async fn tell<M: Method>(client: &Client, params: &M::Params) -> Resu
     Ok(())
 }
 
-/// Connects, and starts the daemon if that is wanted and needed.
+/// Connects, starting the daemon if that is wanted and needed, and tells it where this program runs.
 ///
 /// # Errors
 /// There is no daemon.
-pub(crate) fn reach(start: Start) -> Result<StdStream, ConnectError> {
+fn reach(name: &str, start: Start) -> Result<StdStream, ConnectError> {
     let socket = connect::socket_path()?;
-    match connect::connect(&socket) {
+    let front = connect::front_params(name, version::VERSION);
+    // A daemon that runs is met also where the program to start one cannot be found.
+    match connect::open(&socket, None, &front) {
         Err(ConnectError::NoDaemon { .. }) if start == Start::IfNeeded => {
-            connect::connect_or_start(&socket, &connect::agentd_program()?)
+            connect::open(&socket, Some(&connect::agentd_program()?), &front)
         }
         other => other,
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -34,6 +34,12 @@ const START_POLL: Duration = Duration::from_millis(1);
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
 /// Size of the log at which a start begins a new one and keeps one old one.
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
+/// Longest wait for a daemon to take the introduction; one that is only busy needs a small part of it.
+const INTRODUCE_LIMIT: Duration = Duration::from_secs(30);
+/// Connections tried when the daemon ends just as it is reached.
+const INTRODUCE_TRIES: u32 = 5;
+/// Most bytes of the answer to the introduction.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Most bytes of the log that an error message quotes.
 const LOG_QUOTE_BYTES: usize = 600;
 
@@ -65,6 +71,18 @@ pub enum ConnectError {
     NotAnswering {
         /// The socket.
         socket: PathBuf,
+    },
+    /// The daemon ended while it was being reached, again and again.
+    #[error("the daemon on {} ends as soon as it is reached; its log may say why", socket.display())]
+    Ending {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The daemon answers, but does not want this client.
+    #[error("the daemon refuses this client: {message}")]
+    Refused {
+        /// Its words.
+        message: String,
     },
     /// The daemon was started and ended at once.
     #[error("{} serve ended at once ({status}){log}", program.display())]
@@ -366,16 +384,86 @@ pub fn front_params(name: &str, version: &str) -> FrontParams {
     }
 }
 
-/// Returns the `front` notification for this process as one line with its LF.
-pub fn front_line(name: &str, version: &str) -> Vec<u8> {
-    #[derive(serde::Serialize)]
-    struct Notification {
-        jsonrpc: &'static str,
-        method: &'static str,
-        params: FrontParams,
+/// Connects, introduces this process with `front`, and returns once the daemon has taken the introduction. With a
+/// `program`, a daemon is started when nobody listens.
+///
+/// That the daemon answers is worth the round trip: a connection can also be made to one that was killed a moment
+/// ago, whose socket the system has not closed yet. Nothing was asked of that one, so another try does no harm.
+///
+/// # Errors
+/// What [`connect_or_start`] reports, and that the daemon does not answer or does not want this client.
+pub fn open(socket: &Path, program: Option<&Path>, front: &FrontParams) -> Result<UnixStream, ConnectError> {
+    let line = front_request(front);
+    for _ in 0..INTRODUCE_TRIES {
+        let mut stream = match program {
+            Some(program) => connect_or_start(socket, program)?,
+            None => connect(socket)?,
+        };
+        match introduce(&mut stream, &line) {
+            Ok(answer) => return accepted(&answer).map(|()| stream),
+            Err(error) if is_gone(&error) => std::thread::sleep(RESTART_PAUSE),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(ConnectError::NotAnswering { socket: socket.to_owned() });
+            }
+            Err(source) => return Err(ConnectError::Io { action: "talk to", path: socket.to_owned(), source }),
+        }
     }
-    let front = Notification { jsonrpc: "2.0", method: "front", params: front_params(name, version) };
-    let mut line = serde_json::to_vec(&front).expect("maps of strings always encode");
+    Err(ConnectError::Ending { socket: socket.to_owned() })
+}
+
+/// Sends the introduction and returns the line that answers it.
+fn introduce(stream: &mut UnixStream, line: &[u8]) -> io::Result<Vec<u8>> {
+    stream.set_write_timeout(Some(INTRODUCE_LIMIT))?;
+    stream.set_read_timeout(Some(INTRODUCE_LIMIT))?;
+    stream.write_all(line)?;
+    let mut answer = Vec::new();
+    // Byte by byte, so that nothing after the answer is taken from whoever reads next.
+    let mut byte = [0];
+    while answer.len() < MAX_ANSWER_BYTES {
+        stream.read_exact(&mut byte)?;
+        if byte[0] == b'\n' {
+            break;
+        }
+        answer.push(byte[0]);
+    }
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    Ok(answer)
+}
+
+fn accepted(answer: &[u8]) -> Result<(), ConnectError> {
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        error: Option<Refusal>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        message: String,
+    }
+    match serde_json::from_slice::<Answer>(answer) {
+        Ok(Answer { error: None }) => Ok(()),
+        Ok(Answer { error: Some(Refusal { message }) }) => Err(ConnectError::Refused { message }),
+        Err(_) => Err(ConnectError::Refused { message: "its answer is not JSON-RPC; is it agentd?".to_owned() }),
+    }
+}
+
+/// Tells whether the other end closed or died.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// Returns the introduction as one line with its LF. It has an id, so that it is answered.
+fn front_request(front: &FrontParams) -> Vec<u8> {
+    #[derive(serde::Serialize)]
+    struct Request<'a> {
+        jsonrpc: &'static str,
+        id: &'static str,
+        method: &'static str,
+        params: &'a FrontParams,
+    }
+    let request = Request { jsonrpc: "2.0", id: "front", method: "front", params: front };
+    let mut line = serde_json::to_vec(&request).expect("maps of strings always encode");
     line.push(b'\n');
     line
 }

@@ -16,10 +16,8 @@ impl Pump {
         let (near, daemon) = UnixStream::pair().unwrap();
         let (input, stdin) = nix::unistd::pipe().unwrap();
         let (stdout, output) = nix::unistd::pipe().unwrap();
-        let ended = thread::spawn(move || pump(near, "test", input, &output));
-        let mut pump = Self { stdin: Some(stdin.into()), stdout: Some(stdout.into()), daemon, ended };
-        assert!(pump.daemon_line().contains(r#""method":"front""#));
-        pump
+        let ended = thread::spawn(move || pump(&near, input, &output));
+        Self { stdin: Some(stdin.into()), stdout: Some(stdout.into()), daemon, ended }
     }
 
     fn daemon_line(&mut self) -> String {
@@ -106,8 +104,7 @@ fn non_blocking_descriptors_of_the_client_are_no_fault() {
     let (client, ours) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let output: OwnedFd = ours.try_clone().unwrap().into();
-    let ended = thread::spawn(move || pump(near, "test", ours.into(), &output));
-    assert!(line(&mut daemon).contains("front"));
+    let ended = thread::spawn(move || pump(&near, ours.into(), &output));
     let big = "x".repeat(4 * BUFFER_BYTES) + "\n";
     let writer = {
         let (mut daemon, big) = (daemon.try_clone().unwrap(), big.clone());
@@ -132,7 +129,7 @@ fn a_killed_daemon_is_no_error_of_ours() {
     let (daemon, _) = listener.accept().unwrap();
     let (input, mut stdin) = nix::unistd::pipe().map(|(read, write)| (read, std::fs::File::from(write))).unwrap();
     let (_stdout, output) = nix::unistd::pipe().unwrap();
-    let ended = thread::spawn(move || pump(near, "test", input, &output));
+    let ended = thread::spawn(move || pump(&near, input, &output));
     stdin.write_all(b"never read\n").unwrap();
     // Closing with unread bytes resets the connection, as the end of a killed process does.
     drop(daemon);

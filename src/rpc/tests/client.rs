@@ -38,6 +38,7 @@ impl Client {
 
     pub(super) fn speak_lsp(&mut self) {
         self.framing = Framing::Lsp;
+        self.frames.decoder().detect_again();
     }
 
     pub(super) fn framing_heard(&mut self) -> Option<Framing> {

@@ -170,6 +170,19 @@ async fn a_front_introduces_its_client_whatever_that_speaks() {
 }
 
 #[tokio::test]
+async fn a_front_that_asks_is_answered_first() {
+    let fake = Fake::new(usize::MAX);
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    let answer = client.call("front", json!({"cwd": "/work", "name": "ed"})).await;
+    assert_eq!(answer, json!({}));
+    client.speak_lsp();
+    let status = client.call("get_daemon_status", json!({})).await;
+    assert_eq!(status["clients"][0]["name"], "ed");
+    assert_eq!(client.framing_heard(), Some(Framing::Lsp));
+    client.check_fail("front", json!({}), "method_not_found", None).await;
+}
+
+#[tokio::test]
 async fn only_the_first_line_is_a_fronts() {
     let fake = Fake::new(usize::MAX);
     let mut client = Client::connect(&fake.server(), &fake.tasks);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentd_protocol::connect::ConnectError;
+use agentd_protocol::connect::{self, ConnectError};
 use agentd_protocol::methods::{DaemonStatus, Empty, GetDaemonStatus, Shutdown, ShutdownParams};
 use anyhow::{Context, Result};
 
@@ -56,7 +56,7 @@ async fn start(console: &mut Console) -> Result<()> {
 
 async fn stop(console: &mut Console) -> Result<()> {
     // Its build does not matter any more: no warning.
-    let stream = crate::link::reach(Start::Never)?;
+    let stream = connect::connect(&connect::socket_path()?)?;
     stream.set_nonblocking(true)?;
     let (client, _events) = agentd_protocol::client::Client::spawn(tokio::net::UnixStream::from_std(stream)?);
     let status = client.call::<GetDaemonStatus>(&Empty {}).await?;

@@ -15,7 +15,7 @@ use crate::show::clean::one_line;
 use crate::show::style::{Style, age, cut, cut_start, pad, width};
 
 /// Sessions listed unless the user says otherwise.
-const DEFAULT_LIMIT: u32 = 20;
+pub(crate) const DEFAULT_LIMIT: u32 = 20;
 /// Most sessions that the daemon gives in one page.
 const PAGE: u32 = 500;
 /// Most columns for the model and for the directory.
@@ -35,8 +35,7 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &LsArgs) -
         console.json_line(&list)?;
         return Ok(Exit::Done);
     }
-    let home = std::env::var("HOME").unwrap_or_default();
-    let table = table(&list.sessions, now_ms(), &home, console.columns(), console.out_style);
+    let table = table_of(&list.sessions, console);
     console.out.write_all(table.as_bytes())?;
     console.out.flush()?;
     let more = list.total.saturating_sub(list.sessions.len() as u64);
@@ -46,6 +45,12 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &LsArgs) -
         console.note(&format!("{more} more with --all"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Lays rows out as the console can show them.
+pub(crate) fn table_of(rows: &[SessionRow], console: &Console) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    table(rows, now_ms(), &home, console.columns(), console.out_style)
 }
 
 fn absolute(dir: &Path) -> Result<String> {

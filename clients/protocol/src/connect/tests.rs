@@ -165,12 +165,62 @@ fn program_is_found_beside_then_in_path() {
     assert_eq!(find_program(&explicit, None), Some(PathBuf::from("/opt/agentd")));
 }
 
+/// Answers each connection in turn with the next of `answers`; `None` closes it unread, as the end of a process does.
+fn serve(socket: &Path, answers: Vec<Option<&'static str>>) -> std::thread::JoinHandle<Vec<String>> {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let Some(answer) = answer else { continue };
+            let mut line = String::new();
+            io::BufRead::read_line(&mut io::BufReader::new(&stream), &mut line).unwrap();
+            asked.push(line);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        asked
+    })
+}
+
+fn front() -> FrontParams {
+    front_params("test", "1")
+}
+
 #[test]
-fn front_line_is_one_line_of_the_wire() {
-    let line = front_line("test", "1");
-    assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
-    let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+fn opening_introduces_this_process_and_leaves_the_rest_unread() {
+    let dir = Dir::new();
+    let daemon = serve(&dir.prepared(), vec![Some("{\"jsonrpc\":\"2.0\",\"id\":\"front\",\"result\":{}}\nnext")]);
+    let mut stream = open(&dir.socket(), None, &front()).unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "next");
+    let asked = daemon.join().unwrap();
+    let value: serde_json::Value = serde_json::from_str(&asked[0]).unwrap();
     assert_eq!(value["method"], "front");
     assert_eq!(value["params"]["name"], "test");
     assert!(value["params"]["env"]["PATH"].is_string());
+}
+
+#[test]
+fn a_daemon_that_dies_while_it_is_reached_is_tried_again() {
+    let dir = Dir::new();
+    let daemon = serve(&dir.prepared(), vec![None, None, Some("{\"id\":\"front\",\"result\":{}}\n")]);
+    open(&dir.socket(), None, &front()).unwrap();
+    assert_eq!(daemon.join().unwrap().len(), 1);
+}
+
+#[test]
+fn a_daemon_that_refuses_is_quoted() {
+    let dir = Dir::new();
+    let _daemon =
+        serve(&dir.prepared(), vec![Some("{\"id\":null,\"error\":{\"code\":-32014,\"message\":\"full\"}}\n")]);
+    let error = open(&dir.socket(), None, &front()).unwrap_err();
+    assert_eq!(error.to_string(), "the daemon refuses this client: full");
+}
+
+#[test]
+fn something_else_on_the_socket_is_not_spoken_to() {
+    let dir = Dir::new();
+    let _daemon = serve(&dir.prepared(), vec![Some("220 mail.example\n")]);
+    assert!(matches!(open(&dir.socket(), None, &front()), Err(ConnectError::Refused { .. })));
 }
