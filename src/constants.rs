@@ -46,6 +46,20 @@ pub const IMAGE_MAX_BASE64_BYTES: usize = 4_718_592;
 pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 /// How long killed processes are waited for before they are given up (they hang in the kernel).
 pub const KILL_WAIT: Duration = Duration::from_secs(1);
+/// Longest timeout of a command, in seconds (pi: the same, from the longest timer of its runtime).
+pub const COMMAND_TIMEOUT_MAX_SECS: f64 = 2_147_483.647;
+/// Longest time of a command without a timeout of its own while nobody is there to abort it.
+pub const HEADLESS_COMMAND_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// After the shell's end: a pipe that background processes keep open is left once nothing came for this long …
+pub const DRAIN_QUIET: Duration = Duration::from_millis(100);
+/// … or at the latest after this.
+pub const DRAIN_LIMIT: Duration = Duration::from_millis(1000);
+/// Output of a command in the machine-readable form, in bytes: half of it head, half tail (pi: the same).
+pub const COMMAND_OUTPUT_BYTES: usize = 1024 * 1024;
+/// Largest file of full output, in bytes; an endless command must not fill the disk.
+pub const OUTPUT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// Output that waits for the reader of a tool's progress, in bytes; at that point the command is no longer read.
+pub const UNSENT_OUTPUT_BYTES: usize = 64 * 1024;
 /// Requests that wait for the thread that starts processes; when it is full, callers wait.
 pub const SPAWN_QUEUE: usize = 64;
 /// Sessions without a run, client, queue or question that stay in memory.

@@ -4,9 +4,12 @@
 //! for the model, never an error of the run. `truncate`, `edit_match`, `edit_diff`, `schema`, `image` and `fold` are
 //! pure; the rest touches the disk on blocking threads or starts children through [`crate::exec`].
 
+mod bash;
 mod context;
 mod fold;
+mod full_output;
 mod image;
+mod kept_output;
 mod locks;
 mod node_error;
 mod open;
@@ -19,6 +22,7 @@ pub mod truncate;
 mod work;
 mod write;
 
+pub use bash::shell_path;
 pub use context::{EffectClass, Progress, ToolContext, ToolOutput};
 pub use locks::{FileGuard, FileLocks};
 pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::bash::Bash;
 use super::context::{EffectClass, ToolContext, ToolOutput};
 use super::read::Read;
 use super::schema;
@@ -90,7 +91,7 @@ pub struct ToolRegistry {
 impl ToolRegistry {
     /// Returns the tools that agentd brings along.
     pub fn builtin() -> Self {
-        let entries = [entry::<Read>(), entry::<Write>()];
+        let entries = [entry::<Read>(), entry::<Bash>(), entry::<Write>()];
         Self { entries: entries.into(), workers: Workers::default() }
     }
 

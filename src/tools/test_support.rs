@@ -95,6 +95,11 @@ impl Place {
         tokio::join!(self.run_in(tool, arguments, self.context(sender)), collect)
     }
 
+    /// Ends what commands left in the background.
+    pub(super) async fn end_children(&self) {
+        self.spawner.end_all().await;
+    }
+
     pub(super) async fn run_in(&self, tool: &str, arguments: Value, context: ToolContext) -> ToolOutput {
         match self.registry.validate(&all_tools(), &call(tool, arguments)) {
             Ok(invocation) => self.registry.run(invocation, context).await,

@@ -59,7 +59,8 @@ impl Totals {
         Self { lines: count_lines(text), bytes: text.len() }
     }
 
-    fn fits(self) -> bool {
+    /// Whether nothing has to be cut.
+    pub fn fits(self) -> bool {
         self.lines <= TOOL_OUTPUT_LINES && self.bytes <= TOOL_OUTPUT_BYTES
     }
 }
