@@ -48,8 +48,6 @@ pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 pub const KILL_WAIT: Duration = Duration::from_secs(1);
 /// Longest timeout of a command, in seconds (pi: the same, from the longest timer of its runtime).
 pub const COMMAND_TIMEOUT_MAX_SECS: f64 = 2_147_483.647;
-/// Longest time of a command without a timeout of its own while nobody is there to abort it.
-pub const HEADLESS_COMMAND_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// After the shell's end: a pipe that background processes keep open is left once nothing came for this long …
 pub const DRAIN_QUIET: Duration = Duration::from_millis(100);
 /// … or at the latest after this.

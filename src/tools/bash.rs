@@ -182,6 +182,7 @@ async fn attend(running: &mut Running, sink: &mut Sink<'_>, limit: Limit, contex
             return End::Exited(status);
         }
         let runs = drain.exited.is_none();
+        // Reading comes last: a flood of output must not keep the rest from being seen.
         tokio::select! {
             biased;
             // Once the shell has ended, its exit code is the answer: an abort or a timeout only cuts the drain short.
@@ -192,6 +193,11 @@ async fn attend(running: &mut Running, sink: &mut Sink<'_>, limit: Limit, contex
                 drain.cut = true;
             }
             () = limit.passed(), if runs => return end_early(running, sink, End::TimedOut).await,
+            status = running.child.wait(), if runs => match status {
+                Ok(status) => drain.exit(status),
+                Err(error) => return end_early(running, sink, End::Lost(error)).await,
+            },
+            () = drain.silence(), if !runs => drain.cut = true,
             permit = sink.progress.reserve(), if sink.has_unsent() => sink.send(permit),
             read = running.output.read(&mut buffer), if !drain.closed && sink.has_room() => match read {
                 Ok(count) if count > 0 => {
@@ -200,11 +206,6 @@ async fn attend(running: &mut Running, sink: &mut Sink<'_>, limit: Limit, contex
                 }
                 _ => drain.closed = true,
             },
-            status = running.child.wait(), if runs => match status {
-                Ok(status) => drain.exit(status),
-                Err(error) => return end_early(running, sink, End::Lost(error)).await,
-            },
-            () = drain.silence(), if !runs => drain.cut = true,
         }
     }
 }
@@ -255,14 +256,25 @@ async fn end_early(running: &mut Running, sink: &mut Sink<'_>, end: End) -> End 
     loop {
         tokio::select! {
             biased;
+            () = &mut gone => break,
             read = running.output.read(&mut buffer), if open => match read {
                 Ok(count) if count > 0 => sink.take(&buffer[..count]).await,
                 _ => open = false,
             },
-            () = &mut gone => return end,
         }
     }
+    // What was in the pipe at the end, and no more: somebody who got away may go on writing.
+    for _ in 0..PIPE_READS {
+        match running.output.try_read(&mut buffer) {
+            Ok(count) if count > 0 => sink.take(&buffer[..count]).await,
+            _ => break,
+        }
+    }
+    end
 }
+
+/// Reads that empty a pipe of the largest size that a user can ask for (1 MiB).
+const PIPE_READS: usize = 16;
 
 /// Where output goes: kept for the result, to the file, and to who listens.
 struct Sink<'a> {
