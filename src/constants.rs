@@ -144,3 +144,15 @@ pub const GOODBYE_WRITE_LIMIT: Duration = Duration::from_secs(1);
 pub const MAX_CONTEXT_FILE_BYTES: usize = 64 * 1024;
 /// Most of all files of instructions together, in bytes.
 pub const MAX_CONTEXT_BYTES: usize = 256 * 1024;
+/// Largest server-sent event of a provider, in bytes: far more than any real one, far less than would hurt.
+pub const MAX_SSE_EVENT_BYTES: usize = 32 * 1024 * 1024;
+/// Body of a failed request that is read, in bytes; the rest of an error page says nothing.
+pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+/// Longest time until a connection to a provider stands, TLS included.
+pub const PROVIDER_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time from the request to the first event: long prompts are read slowly (pi: the same).
+pub const PROVIDER_FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest time between two events of a response (pi: the same). Keep-alive comments are no events.
+pub const PROVIDER_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest time for a command that prints a key; some ask a person to unlock something.
+pub const KEY_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
