@@ -46,7 +46,7 @@ fn not_an_object(text: &str) -> String {
 }
 
 /// Rewrites string literals so that stray backslashes and control characters stand for themselves.
-fn mend(text: &str) -> String {
+pub(super) fn mend(text: &str) -> String {
     let mut mended = String::with_capacity(text.len() + 16);
     let mut rest = text.chars();
     let mut in_string = false;

@@ -8,9 +8,12 @@ use agentd_protocol::message::{Message, ThinkingLevel};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::chat;
 use super::demo_stream;
 use super::error::{ErrorClass, ProviderError};
-use super::spec::{API_DEMO, ModelSpec};
+use super::http::Connections;
+use super::keys::KeyRing;
+use super::spec::{API_DEMO, API_OPENAI_COMPLETIONS, ModelSpec};
 use super::stream::StreamEvent;
 use crate::config::env::SessionEnv;
 
@@ -33,12 +36,23 @@ pub struct ModelRequest {
 
 /// Asks models. Cheap to clone; clones share connections and cached keys.
 #[derive(Clone, Debug, Default)]
-pub struct ProviderClient {}
+pub struct ProviderClient {
+    connections: Connections,
+    keys: KeyRing,
+}
 
 impl ProviderClient {
     /// Returns a client without any connection yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a client with its own time limits.
+    #[cfg(test)]
+    pub(super) fn with_clocks(clocks: super::http::Clocks) -> Self {
+        let mut client = Self::default();
+        client.connections.clocks = clocks;
+        client
     }
 
     /// Sends a request and passes on what comes back, one `Vec` for each read from the network. Returns when the
@@ -56,15 +70,16 @@ impl ProviderClient {
     ) -> Result<(), ProviderError> {
         match request.spec.model.api.as_str() {
             API_DEMO => demo_stream::stream(&request, &events, &cancel).await,
+            API_OPENAI_COMPLETIONS => chat::stream(&self.connections, &self.keys, &request, &events, &cancel).await,
             other => Err(ProviderError::new(ErrorClass::BadRequest, format!("no provider speaks {other}"))),
         }
     }
 }
 
-/// Passes events on. `false` when nobody wants them any more.
+/// Passes events on.
 ///
 /// # Errors
-/// [`ProviderError::cancelled`] when `cancel` fires while the receiver is busy.
+/// [`ProviderError::cancelled`] when `cancel` fires while the receiver is busy, or when nobody receives any more.
 pub(super) async fn send(
     events: &mpsc::Sender<Vec<StreamEvent>>,
     batch: Vec<StreamEvent>,

@@ -102,7 +102,11 @@ impl ProviderError {
     /// The response ended for a reason that makes it unusable (`content_filter`, or a word unknown to us).
     pub fn finish_reason(word: &str) -> Self {
         let message = format!("Provider finish_reason: {word}");
-        let class = if is_overflow(&normalize(word)) { ErrorClass::Overflow } else { ErrorClass::BadRequest };
+        let class = match word {
+            _ if is_overflow(&normalize(word)) => ErrorClass::Overflow,
+            "network_error" | "error" => ErrorClass::Transient,
+            _ => ErrorClass::BadRequest,
+        };
         Self::new(class, message)
     }
 

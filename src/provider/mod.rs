@@ -6,13 +6,17 @@
 
 pub mod args;
 mod builtin;
+mod chat;
 pub mod client;
 mod context;
+mod cost;
 mod definitions;
 mod demo;
 mod demo_stream;
 pub mod error;
+mod http;
 mod json_error;
+mod keys;
 pub mod levels;
 pub mod models_json;
 pub mod openai_completions;
@@ -20,6 +24,7 @@ pub mod registry;
 pub mod retry_after;
 pub mod secret;
 pub mod spec;
+pub mod sse;
 pub mod stream;
 
 pub use client::{ModelRequest, ProviderClient};

@@ -37,6 +37,8 @@ pub struct Compat {
     pub requires_thinking_as_text: bool,
     /// Wants `reasoning_content` on every replayed assistant message while reasoning is on.
     pub requires_reasoning_content: bool,
+    /// Bills each response: `usage.cost` is what it cost.
+    pub reports_cost: bool,
     /// How thinking is asked for.
     pub thinking_format: ThinkingFormat,
     /// OpenRouter's routing wishes, sent as `provider`.
@@ -164,6 +166,7 @@ impl Compat {
             requires_mistral_tool_ids: is_mistral,
             requires_thinking_as_text: false,
             requires_reasoning_content: is_deepseek,
+            reports_cost: is_openrouter,
             thinking_format: match () {
                 () if is_deepseek => ThinkingFormat::Deepseek,
                 () if is_zai => ThinkingFormat::Zai,

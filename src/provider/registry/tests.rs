@@ -63,7 +63,7 @@ fn configured_models_come_first_and_demo_last() {
 fn a_bare_model_has_defaults() {
     let registry = Home::new(&[("models.json", FAKE)]).registry();
     let (spec, _) = registry.resolve("fake/bare", &env(&[])).unwrap();
-    let expected = r#"{"id":"bare","name":"bare","api":"openai-completions","provider":"fake","baseUrl":"http://127.0.0.1:1/v1","reasoning":false,"input":["text"],"cost":{"input":0.0,"output":0.0,"cacheRead":0.0,"cacheWrite":0.0},"contextWindow":128000,"maxTokens":16384}"#;
+    let expected = r#"{"id":"bare","name":"bare","api":"openai-completions","provider":"fake","baseUrl":"http://127.0.0.1:1/v1","reasoning":false,"input":["text"],"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0},"contextWindow":128000,"maxTokens":16384}"#;
     assert_eq!(serde_json::to_string(&spec.model).unwrap(), expected);
 }
 

@@ -1,0 +1,246 @@
+//! The JSON of one chunk, as servers really send it.
+//!
+//! Text is borrowed from the event where it holds no escapes. A field of a type that nobody expects counts as left
+//! out: one odd field must not cost the rest of the chunk.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// One chunk.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow)]
+    pub(super) choices: List<Choice<'a>>,
+    pub(super) usage: Option<RawUsage>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    /// `error` where the chunk itself is an error (vLLM).
+    #[serde(borrow)]
+    pub(super) object: Text<'a>,
+}
+
+/// One choice; only the first counts.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Choice<'a> {
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+    /// Stands for `delta` in an answer that is no stream.
+    #[serde(borrow)]
+    pub(super) message: Option<Delta<'a>>,
+    #[serde(borrow)]
+    pub(super) finish_reason: Text<'a>,
+    /// Some servers put the usage here.
+    pub(super) usage: Option<RawUsage>,
+}
+
+/// What a chunk adds.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) content: Text<'a>,
+    #[serde(borrow)]
+    pub(super) reasoning_content: Text<'a>,
+    #[serde(borrow)]
+    pub(super) reasoning: Text<'a>,
+    #[serde(borrow)]
+    pub(super) reasoning_text: Text<'a>,
+    #[serde(borrow)]
+    pub(super) tool_calls: List<CallPiece<'a>>,
+}
+
+/// A piece of a tool call.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CallPiece<'a> {
+    pub(super) index: Number,
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) function: Option<FunctionPiece<'a>>,
+}
+
+/// A piece of a call's function.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionPiece<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+impl<'a> FunctionPiece<'a> {
+    /// Returns the text of the arguments: that of a string, or any other value as JSON. `None` when there are none.
+    pub(super) fn arguments_text(&self) -> Option<Cow<'a, str>> {
+        let raw = self.arguments?.get();
+        if raw.starts_with('"') {
+            return serde_json::from_str::<Text<'a>>(raw).ok().map(|text| text.0);
+        }
+        Some(Cow::Borrowed(raw))
+    }
+}
+
+/// Tokens.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawUsage {
+    pub(super) prompt_tokens: Number,
+    pub(super) completion_tokens: Number,
+    pub(super) prompt_tokens_details: Option<PromptDetails>,
+    pub(super) completion_tokens_details: Option<CompletionDetails>,
+    /// DeepSeek's name for cached prompt tokens.
+    pub(super) prompt_cache_hit_tokens: Number,
+    /// Moonshot's name for them.
+    pub(super) cached_tokens: Number,
+    pub(super) reasoning_tokens: Number,
+    /// OpenRouter's bill, in dollars.
+    pub(super) cost: Number,
+}
+
+/// Parts of the prompt tokens.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PromptDetails {
+    pub(super) cached_tokens: Number,
+    pub(super) cache_write_tokens: Number,
+}
+
+/// Parts of the generated tokens.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CompletionDetails {
+    pub(super) reasoning_tokens: Number,
+}
+
+/// A text; empty when it is null, left out, or no text. Numbers are taken as their digits (ids).
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Text<'_> {
+    /// Returns the text, unless it is empty.
+    pub(super) fn get(&self) -> Option<&str> {
+        Some(&*self.0).filter(|text| !text.is_empty())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor).map(|found| match found {
+            Found::Borrowed(text) => Text(Cow::Borrowed(text)),
+            Found::Owned(text) => Text(Cow::Owned(text)),
+            Found::Number(number) => Text(Cow::Owned(number.to_string())),
+            Found::Nothing => Text::default(),
+        })
+    }
+}
+
+/// A number; `None` when it is null, left out, or no number. Digits in a string are taken too.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) struct Number(pub(super) Option<f64>);
+
+impl Number {
+    /// Returns it as a count; `None` for nothing, 0 for what is negative.
+    pub(super) fn count(self) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is meant")]
+        self.0.map(|number| number as u64)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor).map(|found| match found {
+            Found::Number(number) => Number(Some(number)),
+            Found::Borrowed(text) => Number(text.parse().ok()),
+            Found::Owned(text) => Number(text.parse().ok()),
+            Found::Nothing => Number(None),
+        })
+    }
+}
+
+enum Found<'de> {
+    Borrowed(&'de str),
+    Owned(String),
+    Number(f64),
+    Nothing,
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Found<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Found::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Found::Owned(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+        Ok(Found::Owned(text))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Found::Number(number))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts and indices stay far below 2^53")]
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Found::Number(number as f64))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts and indices stay far below 2^53")]
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Found::Number(number as f64))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+}
+
+/// A list; empty when it is null or left out. Members that are null are skipped.
+pub(super) struct List<T>(pub(super) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let members = Option::<Vec<Option<T>>>::deserialize(deserializer)?.unwrap_or_default();
+        Ok(Self(members.into_iter().flatten().collect()))
+    }
+}

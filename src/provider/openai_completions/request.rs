@@ -1,0 +1,134 @@
+//! A context to the body of a request.
+//!
+//! Members stand in the order in which pi sends them.
+
+use std::sync::Arc;
+
+use agentd_protocol::message::{Message, ThinkingLevel, ToolDefinition};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use super::compat::ThinkingFormat;
+use super::conversation::{WireMessage, convert};
+use super::room::max_tokens;
+use crate::provider::context::available_tools;
+use crate::provider::levels::{clamp_level, effort_word};
+use crate::provider::spec::ModelSpec;
+
+/// Returns the body of a request.
+pub fn body(spec: &ModelSpec, messages: &[Arc<Message>], thinking: ThinkingLevel) -> Vec<u8> {
+    let level = clamp_level(&spec.model, thinking);
+    let tools = available_tools(messages.iter().map(Arc::as_ref));
+    let body = Body {
+        spec,
+        level,
+        max_tokens: max_tokens(spec, messages, &tools),
+        messages: convert(messages, spec, spec.model.reasoning && level != ThinkingLevel::Off),
+        tools,
+    };
+    // Writing to memory cannot fail, and nothing in a body has keys that are no strings.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+struct Body<'a> {
+    spec: &'a ModelSpec,
+    level: ThinkingLevel,
+    max_tokens: u64,
+    messages: Vec<WireMessage<'a>>,
+    tools: Vec<&'a ToolDefinition>,
+}
+
+impl Body<'_> {
+    fn has_calls(&self) -> bool {
+        self.messages.iter().any(|message| matches!(message, WireMessage::ToolResult { .. }))
+    }
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let compat = &self.spec.compat;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("model", &self.spec.model.id)?;
+        map.serialize_entry("messages", &self.messages)?;
+        map.serialize_entry("stream", &true)?;
+        if compat.supports_usage_in_streaming {
+            map.serialize_entry("stream_options", &json!({"include_usage": true}))?;
+        }
+        if compat.supports_store {
+            map.serialize_entry("store", &false)?;
+        }
+        map.serialize_entry(compat.max_tokens_field.as_str(), &self.max_tokens)?;
+        if !self.tools.is_empty() || (compat.requires_tools_with_tool_history && self.has_calls()) {
+            let tools: Vec<Tool<'_>> = self.tools.iter().map(|tool| Tool(tool)).collect();
+            map.serialize_entry("tools", &tools)?;
+        }
+        for (name, value) in thinking_fields(self.spec, self.level) {
+            map.serialize_entry(name, &value)?;
+        }
+        if let Some(routing) = &compat.open_router_routing {
+            map.serialize_entry("provider", routing)?;
+        }
+        if let Some(routing) = &compat.vercel_gateway_routing {
+            map.serialize_entry("providerOptions", &json!({"gateway": routing}))?;
+        }
+        map.end()
+    }
+}
+
+struct Tool<'a>(&'a ToolDefinition);
+
+impl Serialize for Tool<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+        }
+        let ToolDefinition { name, description, parameters, .. } = self.0;
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("type", "function")?;
+        map.serialize_entry("function", &Function { name, description, parameters })?;
+        map.end()
+    }
+}
+
+/// Returns the members that ask for thinking, or for none, in the words of the server.
+fn thinking_fields(spec: &ModelSpec, level: ThinkingLevel) -> Vec<(&'static str, Value)> {
+    if !spec.model.reasoning {
+        return Vec::new();
+    }
+    let is_on = level != ThinkingLevel::Off;
+    let word = effort_word(&spec.model, level);
+    let effort = word.filter(|_| is_on && spec.compat.supports_reasoning_effort);
+    let effort = effort.map(|word| ("reasoning_effort", json!(word)));
+    // A model whose map says that it cannot be off is not told to be.
+    let can_be_off = is_on || clamp_level(&spec.model, ThinkingLevel::Off) == ThinkingLevel::Off;
+    let switch = match spec.compat.thinking_format {
+        ThinkingFormat::Openai => {
+            let word = word.filter(|_| spec.compat.supports_reasoning_effort);
+            return word.map(|word| ("reasoning_effort", json!(word))).into_iter().collect();
+        }
+        ThinkingFormat::Openrouter => {
+            let word = word.or((!is_on && can_be_off).then_some("none"));
+            return word.map(|word| ("reasoning", json!({"effort": word}))).into_iter().collect();
+        }
+        ThinkingFormat::StringThinking => {
+            let word = word.or((!is_on && can_be_off).then_some("none"));
+            return word.map(|word| ("thinking", json!(word))).into_iter().collect();
+        }
+        ThinkingFormat::QwenChatTemplate => {
+            return vec![("chat_template_kwargs", json!({"enable_thinking": is_on, "preserve_thinking": true}))];
+        }
+        ThinkingFormat::Zai if is_on => Some(("thinking", json!({"type": "enabled", "clear_thinking": false}))),
+        ThinkingFormat::Deepseek if is_on => Some(("thinking", json!({"type": "enabled"}))),
+        ThinkingFormat::Zai | ThinkingFormat::Deepseek => can_be_off.then(|| ("thinking", json!({"type": "disabled"}))),
+        ThinkingFormat::Qwen => Some(("enable_thinking", json!(is_on))),
+        ThinkingFormat::Together => Some(("reasoning", json!({"enabled": is_on}))),
+    };
+    switch.into_iter().chain(effort).collect()
+}
+
+#[cfg(test)]
+mod tests;
