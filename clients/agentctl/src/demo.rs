@@ -1,7 +1,8 @@
 //! `agentd demo`: what a newcomer runs first.
 //!
-//! Two clients attach to one session of the built-in demo model. Each prompts it once, and every event is taken from
-//! both connections and compared before it is shown, so that what is said about them is true.
+//! Two clients attach to one session of the built-in demo model. Each prompts it once, and the first stops the run of
+//! the second. Every event is taken from both connections and compared before it is shown, so that what is said about
+//! them is true.
 
 mod rows;
 
@@ -11,15 +12,16 @@ use agentd_protocol::SessionId;
 use agentd_protocol::connect;
 use agentd_protocol::event::{Event, EventParams};
 use agentd_protocol::methods::{
-    Attach, AttachParams, DaemonStatus, Empty, GetDaemonStatus, ListSessions, ListSessionsParams, NewSession,
-    NewSessionParams, Prompt, PromptParams, RunEnd,
+    Abort, Attach, AttachParams, DaemonStatus, Empty, GetDaemonStatus, ListSessions, ListSessionsParams, NewSession,
+    NewSessionParams, Prompt, PromptParams, RunEnd, SessionParams,
 };
 use anyhow::{Context, Result, bail};
 
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::link::{Heard, Link, Start};
+use crate::link::{Heard, Link, Start, tell};
 use crate::session_ref::short_id;
+use crate::show::style::{pad, width};
 use crate::verbs::ls;
 use rows::Rows;
 
@@ -49,12 +51,11 @@ pub(crate) async fn run(console: &mut Console) -> Result<Exit> {
     let b = Link::open_as("demo B", Start::Never, console).await?;
     let (mut pair, status) = meet(a, b, console).await?;
     introduce(console, &status, was_running)?;
-    for (who, prompt) in [(Who::A, FIRST_PROMPT), (Who::B, SECOND_PROMPT)] {
-        let end = pair.prompt(who, prompt, console).await?;
-        if end != RunEnd::Done {
-            bail!("the demo's run ended with {end:?}");
-        }
+    let end = pair.prompt(Who::A, FIRST_PROMPT, None, console).await?;
+    if end != RunEnd::Done {
+        bail!("the demo's run ended with {end:?}");
     }
+    pair.prompt(Who::B, SECOND_PROMPT, Some(Who::A), console).await?;
     console.line("")?;
     console.line(&format!(
         "Both clients were told the same {} events, number for number and byte for byte.",
@@ -113,27 +114,41 @@ struct Pair {
 }
 
 impl Pair {
-    /// Prompts through one client and shows what both are told, until the session has settled.
-    async fn prompt(&mut self, who: Who, text: &str, console: &mut Console) -> Result<RunEnd> {
-        let params = PromptParams {
-            session_id: Some(self.session.clone()),
-            message: text.to_owned(),
-            ..PromptParams::default()
-        };
-        let asking = match who {
-            Who::A => &mut self.a,
-            Who::B => &mut self.b,
-        };
-        asking.call::<Prompt>(&params).await?;
+    /// Prompts through one client and shows what both are told, until the session has settled. With a `stopper`, that
+    /// client aborts the run once the model has said something.
+    async fn prompt(
+        &mut self,
+        who: Who,
+        text: &str,
+        mut stopper: Option<Who>,
+        console: &mut Console,
+    ) -> Result<RunEnd> {
+        let session_id = Some(self.session.clone());
+        let params =
+            PromptParams { session_id: session_id.clone(), message: text.to_owned(), ..PromptParams::default() };
+        self.client(who).call::<Prompt>(&params).await?;
         loop {
             let event = self.next().await?;
             for row in self.rows.add(&event, who) {
                 console.line(&row)?;
             }
-            console.out.flush()?;
             if let Event::AgentSettled { reason, .. } = event.event {
                 return Ok(reason);
             }
+            if Rows::ends_text(&event.event)
+                && let Some(stopper) = stopper.take()
+            {
+                console.line(&Rows::act(&format!("{stopper:?} aborts the run of {who:?}")))?;
+                tell::<Abort>(&self.client(stopper).client, &SessionParams { session_id: session_id.clone() }).await?;
+            }
+            console.out.flush()?;
+        }
+    }
+
+    fn client(&mut self, who: Who) -> &mut Link {
+        match who {
+            Who::A => &mut self.a,
+            Who::B => &mut self.b,
         }
     }
 
@@ -178,16 +193,15 @@ async fn show_listing(pair: &mut Pair, console: &mut Console) -> Result<()> {
 fn say_how_to_go_on(console: &mut Console, session: &SessionId) -> Result<()> {
     let id = short_id(session);
     let program = program_hint();
-    let lines = [
-        String::new(),
-        "It goes on living in the daemon. Next:".to_owned(),
-        String::new(),
-        format!("    {program} attach {id}      watch it and talk to it; from two terminals, if you like"),
-        format!("    {program} run \"…\"           ask a real model; README.md says how to give it a key"),
-        format!("    {program} daemon stop       stop the daemon"),
+    let hints = [
+        (format!("{program} attach {id}"), "watch it and talk to it; from two terminals, if you like"),
+        (format!("{program} run \"…\""), "ask a real model; README.md says how to give it a key"),
+        (format!("{program} daemon stop"), "stop the daemon"),
     ];
-    for line in lines {
-        console.line(&line)?;
+    let columns = hints.iter().map(|(command, _)| width(command)).max().unwrap_or(0);
+    console.line("\nIt goes on living in the daemon. Next:\n")?;
+    for (command, what) in hints {
+        console.line(&format!("    {}   {what}", pad(&command, columns)))?;
     }
     if program != INSTALLED {
         console.line(&format!("\nOnce installed, `{program}` is `{INSTALLED}`: {INSTALLED} attach {id}"))?;

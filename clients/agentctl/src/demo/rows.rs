@@ -45,8 +45,19 @@ impl Rows {
         let mut lines = wrap(&text).into_iter();
         let first = lines.next().unwrap_or_default();
         let mut rows = vec![format!("{range:<RANGE_COLUMNS$}  ✓  ✓  {first}")];
-        rows.extend(lines.map(|line| format!("{:RANGE_COLUMNS$}        {line}", "")));
+        rows.extend(lines.map(|line| Self::act(&line)));
         rows
+    }
+
+    /// Tells whether the model has just finished saying something.
+    pub(super) fn ends_text(event: &Event) -> bool {
+        let Event::MessageUpdate { assistant_message_event, .. } = event else { return false };
+        matches!(assistant_message_event, AssistantMessageEvent::TextEnd { .. })
+    }
+
+    /// Returns a row for what a client does, which is no event yet.
+    pub(super) fn act(text: &str) -> String {
+        format!("{:RANGE_COLUMNS$}        {text}", "")
     }
 
     fn describe(&mut self, event: &Event, asking: Who) -> Option<String> {
@@ -61,6 +72,7 @@ impl Rows {
             }
             Event::Notice { message, .. } => Some(message.clone()),
             Event::AgentSettled { error_message: Some(error), .. } => Some(format!("failed: {error}")),
+            Event::AgentSettled { aborted: true, .. } => Some("settled: aborted".to_owned()),
             Event::AgentSettled { .. } => Some("settled".to_owned()),
             _ => None,
         }
