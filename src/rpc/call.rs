@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agentd_protocol::error_code::ErrorKind;
 use agentd_protocol::{Seq, SessionId};
 
-use super::conn::Conn;
+use super::conn::{Conn, Held};
 use super::error_map::Failure;
 use super::outbox::Effect;
 use super::server::Core;
@@ -23,6 +23,7 @@ pub(super) struct Call {
 /// What a handler says besides its result.
 pub(super) struct CallState {
     pub(super) conn: Arc<Conn>,
+    waits: bool,
     applied: AtomicBool,
     outcome: Mutex<Outcome>,
 }
@@ -35,8 +36,8 @@ pub(super) struct Outcome {
 }
 
 impl CallState {
-    pub(super) fn new(conn: Arc<Conn>) -> Self {
-        Self { conn, applied: AtomicBool::new(false), outcome: Mutex::default() }
+    pub(super) fn new(conn: Arc<Conn>, waits: bool) -> Self {
+        Self { conn, waits, applied: AtomicBool::new(false), outcome: Mutex::default() }
     }
 
     /// Tells whether the request has reached its session, so that later ones may be taken.
@@ -83,6 +84,8 @@ impl Call {
         ask: impl AsyncFnOnce(&SessionHandle) -> Result<Pending<T>, SessionError>,
     ) -> Result<T, Failure> {
         let handle = self.session(id).await?;
+        // One that waits would hold the events back that it waits for.
+        let _hold = (!self.state.waits).then(|| self.conn().hold(handle.id(), Held::Request));
         let pending = ask(&handle).await?;
         self.applied();
         let answer = pending.await?;

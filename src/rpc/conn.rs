@@ -20,7 +20,7 @@ pub(super) struct Conn {
     pid: Option<i32>,
     about: Mutex<About>,
     sessions: Mutex<HashMap<SessionId, Attached>>,
-    held: Mutex<Vec<SessionId>>,
+    held: Mutex<Vec<(SessionId, Held)>>,
     framing: AtomicU8,
     bytes_out: AtomicU64,
     /// Its answers.
@@ -68,7 +68,7 @@ impl Conn {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<SessionId>> {
+    fn held(&self) -> MutexGuard<'_, Vec<(SessionId, Held)>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,15 +135,20 @@ impl Conn {
         self.sessions().drain().map(|(_, attached)| attached.handle).collect()
     }
 
-    /// Stops events of a session until the hold ends: an attachment is about to be replaced, and what is written of
-    /// the old one after the new one's cursor would come twice.
-    pub(super) fn hold(self: &Arc<Self>, id: &SessionId) -> Hold {
-        self.held().push(id.clone());
-        Hold { conn: Arc::downgrade(self), session: id.clone() }
+    /// Holds back events of a session until the hold ends.
+    pub(super) fn hold(self: &Arc<Self>, id: &SessionId, held: Held) -> Hold {
+        self.held().push((id.clone(), held));
+        Hold { conn: Arc::downgrade(self), session: id.clone(), held }
     }
 
+    /// Tells whether events of a session that no answer needs are held back.
     pub(super) fn is_held(&self, id: &SessionId) -> bool {
-        self.held().contains(id)
+        self.held().iter().any(|(held, _)| held == id)
+    }
+
+    /// Tells whether all events of a session are held back.
+    pub(super) fn is_attaching(&self, id: &SessionId) -> bool {
+        self.held().iter().any(|(held, why)| held == id && *why == Held::Attach)
     }
 
     /// Returns the framing that the client was last heard to speak.
@@ -176,17 +181,28 @@ impl Conn {
     }
 }
 
-/// While it lives, no events of a session are written to a connection.
+/// Why events of a session are held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// A request to the session is being served: its answer is to stand in the stream where its `seq` is.
+    Request,
+    /// The attachment is about to be replaced: what is written of the old one past the new one's cursor would come
+    /// twice.
+    Attach,
+}
+
+/// Ends holding back events when dropped.
 pub(super) struct Hold {
     conn: Weak<Conn>,
     session: SessionId,
+    held: Held,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let Some(conn) = self.conn.upgrade() else { return };
         let mut held = conn.held();
-        if let Some(at) = held.iter().position(|id| *id == self.session) {
+        if let Some(at) = held.iter().position(|(id, held)| *id == self.session && *held == self.held) {
             held.swap_remove(at);
         }
         drop(held);

@@ -35,6 +35,8 @@ where
     let mut reading = pin!(Reader::new(shared, conn, read).run());
     let mut writing = pin!(Writer::new(shared.core.clone(), conn.clone(), write).run());
     tokio::select! {
+        // An answer that has come is queued before the writing half looks for more events.
+        biased;
         // Nothing more is asked, but what was asked is still answered.
         () = &mut reading => {
             conn.outbox.finish();

@@ -112,7 +112,7 @@ fn call(shared: &Arc<Shared>, conn: &Arc<Conn>, request: &Request<'_>, in_batch:
             return Running { id, ..Running::new(async move { outgoing }) };
         }
     };
-    let state = Arc::new(CallState::new(conn.clone()));
+    let state = Arc::new(CallState::new(conn.clone(), info.waits));
     let mut extensions = Extensions::new();
     extensions.insert(state.clone());
     let params = Params::new(request.params.map(|params| params.get())).into_owned();

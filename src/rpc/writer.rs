@@ -169,7 +169,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             let answers = std::iter::once(answer).chain(&self.answers);
             let until = match answers.flat_map(|answer| &answer.effects).find_map(|effect| effect.attaches(session)) {
                 Some(cursor) => cursor.min(*seq),
-                None if self.conn.is_held(session) => return Due::Later,
+                None if self.conn.is_attaching(session) => return Due::Later,
                 None => *seq,
             };
             let Some(at) = self.readers.iter().position(|reader| reader.handle.id() == session) else { continue };

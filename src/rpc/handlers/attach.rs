@@ -6,6 +6,7 @@ use agentd_protocol::Cursor;
 use agentd_protocol::methods::{Attach, AttachParams, AttachResult, Detach, Empty, SessionParams, View};
 
 use super::super::call::Call;
+use super::super::conn::Held;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::super::outbox::Effect;
@@ -33,7 +34,7 @@ pub(super) async fn subscribe(
     history: bool,
 ) -> Result<AttachResult, Failure> {
     let conn = call.conn();
-    let hold = conn.hold(handle.id());
+    let hold = conn.hold(handle.id(), Held::Attach);
     conn.enter(handle);
     let request = AttachRequest { since, view, history, client: conn.client(), wake: conn.wake.clone() };
     let attached = handle.attach(Box::new(request)).await?.await?.value;
@@ -43,6 +44,7 @@ pub(super) async fn subscribe(
 
 async fn detach(call: Arc<Call>, params: SessionParams) -> Result<Empty, Failure> {
     let handle = call.session(params.session_id).await?;
+    let _hold = call.conn().hold(handle.id(), Held::Request);
     let answer = handle.detach(call.conn().client()).await?.await?;
     call.reflects(handle.id(), answer.seq);
     call.then(Effect::Detach(handle.id().clone()));

@@ -106,6 +106,37 @@ async fn answers_come_after_the_events_that_they_reflect() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_stands_in_the_stream_where_its_number_is() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("attach", json!({"sessionId": "s1"})).await;
+    let streaming = {
+        let session = session.clone();
+        fake.tasks.spawn("streaming", async move {
+            for _ in 0..2000 {
+                session.stream(["a"]);
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let mut last = 2;
+    while last < 2002 {
+        let asked = client.ask("get_state", json!({})).await;
+        loop {
+            let message = client.next().await;
+            if message["method"] == "event" {
+                last = message["params"]["seq"].as_u64().unwrap();
+                continue;
+            }
+            assert_eq!((&message["id"], &message["result"]["seq"]), (&json!(asked), &json!(last)));
+            break;
+        }
+    }
+    streaming.await.unwrap();
+}
+
 #[tokio::test]
 async fn nothing_comes_after_detaching() {
     let fake = Fake::new(usize::MAX);

@@ -29,6 +29,8 @@ pub(super) struct Fake {
     sessions: Mutex<HashMap<SessionId, FakeSession>>,
     pub(super) tasks: Tasks,
     pub(super) stopped: Arc<Mutex<Vec<String>>>,
+    /// Id of the next new session, which then begins without events.
+    pub(super) next_new: Mutex<Option<String>>,
 }
 
 /// One of them, as a test holds it.
@@ -51,6 +53,8 @@ struct State {
     log: Vec<String>,
     waiting: Vec<Reply<WaitResult>>,
     aborting: Vec<Reply<Empty>>,
+    /// Published after the answer of the next prompt.
+    script: Vec<Event>,
 }
 
 impl Fake {
@@ -60,6 +64,7 @@ impl Fake {
             sessions: Mutex::default(),
             tasks: Tasks::default(),
             stopped: Arc::default(),
+            next_new: Mutex::default(),
         })
     }
 
@@ -75,8 +80,15 @@ impl Fake {
         Server::new(self.clone(), info)
     }
 
-    /// Makes a session, or loads it anew.
+    /// Makes a session in whose first message text streams, or loads it anew.
     pub(super) fn load(&self, id: &str, epoch: &str) -> FakeSession {
+        let session = self.load_idle(id, epoch);
+        session.push([message_start(), block_start()]);
+        session
+    }
+
+    /// Makes a session without events.
+    pub(super) fn load_idle(&self, id: &str, epoch: &str) -> FakeSession {
         let id = SessionId::new(id);
         let ring = Ring::new(id.clone(), Epoch::new(epoch), self.budget.clone());
         let (commands, mailbox) = mpsc::channel(4);
@@ -84,7 +96,6 @@ impl Fake {
         let shared = Arc::new(Shared { id: id.clone(), ring, state: Mutex::default() });
         drop(self.tasks.spawn("fake session", run(shared.clone(), mailbox)));
         let session = FakeSession { handle, shared };
-        session.push([message_start(), block_start()]);
         self.sessions.lock().unwrap().insert(id, session.clone());
         session
     }
@@ -92,6 +103,11 @@ impl Fake {
     /// Makes a session unknown.
     pub(super) fn remove(&self, id: &str) {
         self.sessions.lock().unwrap().remove(&SessionId::new(id));
+    }
+
+    /// Returns a session.
+    pub(super) fn session(&self, id: &str) -> FakeSession {
+        self.sessions.lock().unwrap()[&SessionId::new(id)].clone()
     }
 
     fn find(&self, id: &SessionId) -> Result<SessionHandle, SupervisorError> {
@@ -119,6 +135,11 @@ impl FakeSession {
             })
             .collect();
         self.shared.ring.push(events)
+    }
+
+    /// Publishes these events after the answer of the next prompt, and nothing else.
+    pub(super) fn script(&self, events: Vec<Event>) {
+        self.shared.state.lock().unwrap().script = events;
     }
 
     /// Returns the text that was streamed.
@@ -161,6 +182,14 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Command>) {
         state.log.push(name(&command));
         match command {
             Command::Prompt(input, _, reply) if input.message == "busy" => drop(reply.send(Err(SessionError::Busy))),
+            Command::Prompt(_, _, reply) if !state.script.is_empty() => {
+                answer(
+                    reply,
+                    PromptResult { disposition: Disposition::Started, entry_id: Some("5f0c8e21".into()) },
+                    seq,
+                );
+                shared.ring.push(std::mem::take(&mut state.script));
+            }
             Command::Prompt(_, _, reply) | Command::Continue(reply) => {
                 let seq = shared.ring.push([Event::AgentStart]);
                 answer(reply, PromptResult { disposition: Disposition::Started, entry_id: None }, seq);
@@ -171,7 +200,7 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Command>) {
             Command::Abort(reply) => state.aborting.push(reply),
             Command::Wait(reply) => state.waiting.push(reply),
             Command::ClearQueue(reply) => answer(reply, Queue::default(), seq),
-            Command::GetState(reply) => answer(reply, session_state(&shared.id), seq),
+            Command::GetState(reply) => answer(reply, session_state(&shared.id, seq > 0), seq),
             Command::GetMessages(reply) => answer(reply, GetMessagesResult { messages: Vec::new() }, seq),
             Command::GetEntries(_, reply) => answer(reply, GetEntriesResult { entries: vec![], leaf_id: None }, seq),
             Command::GetLastAssistantText(reply) => {
@@ -232,7 +261,7 @@ fn attach(shared: &Shared, text: &str, request: AttachRequest, reply: Reply<Atta
         epoch: ring.epoch().clone(),
         seq,
         replay,
-        state: session_state(&shared.id),
+        state: session_state(&shared.id, ring.last_seq() > 0),
         snapshot: (replay == Replay::Snapshot).then_some(snapshot),
     };
     let subscription = ring.subscribe(request.view, seq, request.wake);
@@ -245,6 +274,9 @@ impl Sessions for Fake {
             if new.cwd.ends_with("missing") {
                 let path = new.cwd.display().to_string();
                 return Err(SupervisorError::WorkingDirectory { path, message: "not found".into() });
+            }
+            if let Some(id) = self.next_new.lock().unwrap().take() {
+                return Ok(self.load_idle(&id, "e1").handle);
             }
             let id = format!("new-{}", self.sessions.lock().unwrap().len());
             Ok(self.load(&id, "e1").handle)
@@ -296,7 +328,7 @@ pub(super) fn delta(text: &str) -> Event {
     Event::MessageUpdate { usage: None, update }
 }
 
-fn message_start() -> Event {
+pub(super) fn message_start() -> Event {
     let message = Arc::new(agentd_protocol::message::Message::Assistant(AssistantMessage {
         content: Vec::new(),
         ..assistant("")
@@ -304,15 +336,15 @@ fn message_start() -> Event {
     Event::MessageStart(MessageEntry { id: "m".into(), message })
 }
 
-fn block_start() -> Event {
+pub(super) fn block_start() -> Event {
     Event::MessageUpdate { usage: None, update: AssistantUpdate::Start { index: 0, block: BlockKind::Text } }
 }
 
-fn settled() -> Event {
+pub(super) fn settled() -> Event {
     Event::AgentSettled { aborted: false, reason: RunEnd::Done, error_message: None }
 }
 
-fn assistant(text: &str) -> AssistantMessage {
+pub(super) fn assistant(text: &str) -> AssistantMessage {
     AssistantMessage {
         content: vec![ContentBlock::text(text)],
         api: "demo".into(),
@@ -348,11 +380,11 @@ fn model(name: &str) -> Model {
     }
 }
 
-fn session_state(id: &SessionId) -> SessionState {
+fn session_state(id: &SessionId, is_running: bool) -> SessionState {
     SessionState {
         model: None,
         thinking_level: ThinkingLevel::Off,
-        is_streaming: true,
+        is_streaming: is_running,
         is_compacting: false,
         steering_mode: QueueMode::OneAtATime,
         follow_up_mode: QueueMode::OneAtATime,
@@ -363,9 +395,9 @@ fn session_state(id: &SessionId) -> SessionState {
         message_count: 0,
         pending_message_count: 0,
         cwd: "/work".into(),
-        status: SessionStatus::Running,
+        status: if is_running { SessionStatus::Running } else { SessionStatus::Idle },
         leaf_id: None,
-        tools: Vec::new(),
+        tools: ["read", "bash", "edit", "write"].map(str::to_owned).to_vec(),
         max_turns: 50,
         env_source: EnvSource::Client,
         confinement: "none".into(),

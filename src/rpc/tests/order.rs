@@ -97,7 +97,7 @@ async fn answers_that_are_not_read_stop_the_reading() {
     let text = "x".repeat(1024 * 1024);
     session.stream([text.as_str()]);
     let mut client = Client::connect_with(&fake.server(), &fake.tasks, 1024 * 1024);
-    let count = 20;
+    let count = 10;
     for _ in 0..count {
         client.ask("get_last_assistant_text", json!({"sessionId": "s1"})).await;
     }
