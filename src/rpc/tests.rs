@@ -7,6 +7,7 @@ mod fake;
 mod lag;
 mod methods;
 mod order;
+mod pages;
 mod shutdown;
 mod stock_client;
 mod storm;
