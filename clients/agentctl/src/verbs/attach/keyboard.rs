@@ -36,6 +36,7 @@ pub(super) enum Input {
 pub(super) struct Keyboard {
     inputs: mpsc::Receiver<Input>,
     kind: Kind,
+    read_only: bool,
     /// How the terminal was, for when the program ends while a line is being edited.
     before: Option<Termios>,
     ended: bool,
@@ -66,7 +67,7 @@ impl Keyboard {
             (false, true) => Kind::None,
             (false, false) => Kind::Pipe,
         };
-        let mut keyboard = Self { inputs, kind, before: None, ended: false };
+        let mut keyboard = Self { inputs, kind, read_only, before: None, ended: false };
         let printer = match kind {
             Kind::Editor => {
                 keyboard.before = termios::tcgetattr(io::stdin()).ok();
@@ -84,7 +85,7 @@ impl Keyboard {
     /// Wraps inputs that a test sends, as if they came from a pipe.
     #[cfg(test)]
     pub(super) fn of_test(inputs: mpsc::Receiver<Input>) -> Self {
-        Self { inputs, kind: Kind::Pipe, before: None, ended: false }
+        Self { inputs, kind: Kind::Pipe, read_only: false, before: None, ended: false }
     }
 
     /// Tells whether what is typed is seen without being printed.
@@ -95,9 +96,10 @@ impl Keyboard {
     /// Names the keys.
     pub(super) fn keys(&self) -> &'static str {
         match self.kind {
+            _ if self.read_only => "read-only; Ctrl-C or Ctrl-D detaches (the run goes on)",
             Kind::Editor => "Ctrl-X aborts the run, Ctrl-C or Ctrl-D detaches (the run goes on), /help",
             Kind::Lines | Kind::Pipe => "/abort aborts the run, Ctrl-C or Ctrl-D detaches (the run goes on), /help",
-            Kind::None => "read-only; Ctrl-C detaches (the run goes on)",
+            Kind::None => "Ctrl-C detaches (the run goes on)",
         }
     }
 
