@@ -103,13 +103,19 @@ impl Followed {
         pieces: &mut Vec<Piece>,
     ) -> Result<Option<Outcome>> {
         let Some(params) = notification.event() else { return Ok(None) };
+        let epoch = self.view.epoch.clone();
         match self.view.apply(&params) {
             Ok(Applied::Event) => pieces.extend(transcript.event(&params.event)),
             Ok(Applied::Snapshot) => {
                 pieces.extend(transcript.snapshot(&self.view));
+                if self.view.epoch != epoch {
+                    // The session was loaded anew, and its events are counted from the beginning.
+                    self.after = 0;
+                }
                 let idle = matches!(self.view.state.status, SessionStatus::Idle | SessionStatus::Unloaded);
-                return Ok((idle && params.seq > self.after).then_some(Outcome::EndedUnseen));
+                return Ok((idle && self.view.seq >= self.after).then_some(Outcome::EndedUnseen));
             }
+            Ok(Applied::Detached) => anyhow::bail!("{}", detached_message(&params.event)),
             Ok(Applied::Seen) | Err(ViewError::OtherSession(_)) => {}
             Err(error) => return Err(anyhow::Error::new(error).context("the daemon's events do not fit together")),
         }
@@ -130,6 +136,14 @@ impl Followed {
             _ => None,
         });
         texts.into_iter().find(|text| !text.trim().is_empty())
+    }
+}
+
+/// Returns what the daemon says about the end of an attachment.
+pub(crate) fn detached_message(event: &Event) -> String {
+    match event {
+        Event::Detached { message } => clean(message),
+        _ => String::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::console::Console;
 
 /// Name by which the daemon and other clients know this program.
-const NAME: &str = "agentctl";
+pub(crate) const NAME: &str = "agentctl";
 
 /// Whether a daemon is started when none runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,6 +104,8 @@ pub enum Applied {
     Seen,
     /// A snapshot replaced the view: this client had fallen behind.
     Snapshot,
+    /// The attachment has ended: the session can no longer be read. No event follows.
+    Detached,
 }
 
 /// Why an event does not fit. A client attaches again with [`SessionView::cursor`].
@@ -210,6 +212,9 @@ impl SessionView {
         if let Event::Lagged(answer) = &params.event {
             *self = Self::new((**answer).clone(), self.view);
             return Ok(Applied::Snapshot);
+        }
+        if matches!(params.event, Event::Detached { .. }) {
+            return Ok(Applied::Detached);
         }
         let (seen, from, seq) = (self.seq, params.from.unwrap_or(params.seq), params.seq);
         if seq <= seen {

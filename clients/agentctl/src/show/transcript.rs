@@ -90,6 +90,8 @@ pub(crate) struct Transcript {
     queue: Queue,
     /// Texts that this client sent itself, which stand on the screen already.
     own: Vec<String>,
+    /// The name under which this client is about to be announced to everybody.
+    joining: Option<&'static str>,
 }
 
 impl Transcript {
@@ -103,7 +105,13 @@ impl Transcript {
             running: Vec::new(),
             queue: Queue::default(),
             own: Vec::new(),
+            joining: None,
         }
+    }
+
+    /// Expects to be told that this client itself has attached, which is no news to its user.
+    pub(crate) fn joins(&mut self, name: &'static str) {
+        self.joining = Some(name);
     }
 
     /// Notes a text that the user has typed here, so that it is not shown again.
@@ -138,6 +146,10 @@ impl Transcript {
             }
             Event::QueueUpdate { steering, follow_up } => {
                 self.queue_changed(Queue { steering: steering.clone(), follow_up: follow_up.clone() })
+            }
+            Event::ClientAttached { name, .. } if self.joining.is_some_and(|own| own == name) => {
+                self.joining = None;
+                Vec::new()
             }
             other => self.other(other).into_iter().collect(),
         }

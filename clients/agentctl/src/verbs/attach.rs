@@ -13,7 +13,8 @@ use anyhow::Result;
 use crate::cli::AttachArgs;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::link::{Heard, Link, tell};
+use crate::follow::detached_message;
+use crate::link::{Heard, Link, NAME, tell};
 use crate::show::clean::{clean, one_line};
 use crate::show::transcript::{Options, Piece, Tone, Transcript};
 
@@ -71,7 +72,8 @@ struct Attached<'a> {
 
 impl<'a> Attached<'a> {
     fn new(view: SessionView, display: Display<'a>, read_only: bool, echoes: bool) -> Self {
-        let transcript = Transcript::new(Options { people: true, outputs: true }, None);
+        let mut transcript = Transcript::new(Options { people: true, outputs: true }, None);
+        transcript.joins(NAME);
         Self { view, transcript, display, read_only, echoes, leaving: false, awaited: None }
     }
 
@@ -125,6 +127,7 @@ impl<'a> Attached<'a> {
         match self.view.apply(&params) {
             Ok(Applied::Event) => pieces.extend(self.transcript.event(&params.event)),
             Ok(Applied::Snapshot) => pieces.extend(self.transcript.snapshot(&self.view)),
+            Ok(Applied::Detached) => anyhow::bail!("{}", detached_message(&params.event)),
             Ok(Applied::Seen) | Err(ViewError::OtherSession(_)) => {}
             Err(error) => return Err(anyhow::Error::new(error).context("the daemon's events do not fit together")),
         }

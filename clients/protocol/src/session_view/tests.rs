@@ -241,3 +241,12 @@ fn a_tool_that_prints_without_end_is_kept_as_a_tail() {
     }
     assert!(output.len() <= 2 * TOOL_OUTPUT_KEPT_BYTES && output.len() >= TOOL_OUTPUT_KEPT_BYTES - 1);
 }
+
+#[test]
+fn the_end_of_the_attachment_is_told_although_its_number_is_an_old_one() {
+    let mut view = fold(fresh(), &turn());
+    let seen = view.seq;
+    let detached = json!({"type": "detached", "message": "the file is gone"});
+    assert_eq!(view.apply(&event(seen, seen, detached)), Ok(Applied::Detached));
+    assert_eq!(view.seq, seen);
+}

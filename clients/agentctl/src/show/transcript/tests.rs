@@ -152,6 +152,14 @@ fn what_this_client_sent_is_not_repeated() {
     assert_eq!(shown, "User: > mine\nUser: > theirs\n");
 }
 
+#[test]
+fn this_client_is_not_announced_to_its_own_user() {
+    let mut transcript = Transcript::new(ALL, None);
+    transcript.joins("agentctl");
+    let joined = || json!({"type": "client_attached", "name": "agentctl", "clients": 2});
+    assert_eq!(show(&mut transcript, vec![joined(), joined()]), "Note: agentctl joined, 2 attached\n");
+}
+
 fn attached(snapshot: &Value) -> SessionView {
     let answer: AttachResult = serde_json::from_value(json!({
         "sessionId": "s", "epoch": "e", "seq": 9, "replay": "snapshot", "snapshot": snapshot,
