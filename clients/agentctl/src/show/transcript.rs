@@ -338,9 +338,12 @@ impl Transcript {
             Some(Message::Assistant(message)) => {
                 let mut pieces = self.rest(&entry.id, message, true);
                 self.progress = None;
+                self.running.clear();
                 for block in &message.content {
                     if let ContentBlock::ToolCall(call) = block {
-                        pieces.push(Piece::Line(Tone::Tool, call_line(&call.name, &call.arguments)));
+                        let label = call_line(&call.name, &call.arguments);
+                        self.running.push(Running::new(call.id.clone(), label.clone()));
+                        pieces.push(Piece::Line(Tone::Tool, label));
                     }
                 }
                 pieces.extend(message.error_message.as_deref().map(|text| Piece::Line(Tone::Failure, one_line(text))));

@@ -195,7 +195,8 @@ fn the_past_is_shown_from_its_entries() {
         entry("1", &json!({"role": "user", "content": "old"})),
         entry("2", &json!({"role": "user", "content": "new"})),
         entry("3", &assistant(&json!([{"type": "text", "text": "I look"},
-            {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "."}}]))),
+            {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "."}},
+            {"type": "toolCall", "id": "d", "name": "ls", "arguments": {"path": "d"}}]))),
         entry("4", &json!({"role": "toolResult", "toolCallId": "c", "toolName": "ls", "content": text("x")})),
         {"type": "label", "id": "5"},
     ]);
@@ -206,7 +207,8 @@ User: > new
 text \"I look\"
 text end
 Tool: [ls] .
-Output:   x
+Tool: [ls] d
+Output:   [ls] .: x
 text \"half\"
 ";
     assert_eq!(shown, expected);
