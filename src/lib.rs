@@ -3,6 +3,7 @@
 //! ARCHITECTURE.md has the map: which module does what, and what must never happen.
 
 pub mod agent;
+pub mod bench;
 pub mod clock;
 pub mod compaction;
 pub mod config;

@@ -1,0 +1,13 @@
+//! The measurements, one file for each kind.
+
+mod latency;
+mod memory;
+mod plan;
+mod requests;
+mod session;
+mod start;
+mod statistics;
+mod stream;
+
+pub(super) use plan::{Plan, measure_all};
+pub(super) use statistics::median;

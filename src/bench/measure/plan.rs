@@ -1,0 +1,82 @@
+//! What is measured, in which order and how often.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{latency, memory, requests, start, stream};
+use crate::bench::baseline::Baseline;
+use crate::bench::error::BenchError;
+use crate::bench::home::Home;
+use crate::bench::report::Row;
+use crate::bench::server::ModelServer;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Plan {
+    /// How often wall times are taken.
+    pub(super) repeats: usize,
+    /// How often streams are played.
+    pub(super) rounds: usize,
+    /// Deltas of a paced stream.
+    pub(super) paced_deltas: usize,
+    /// How long nothing is done to see what that costs.
+    pub(super) idle_time: Option<Duration>,
+}
+
+impl Plan {
+    /// Everything, in one to two minutes.
+    pub(in crate::bench) const FULL: Self =
+        Self { repeats: 20, rounds: 3, paced_deltas: 2_000, idle_time: Some(Duration::from_secs(20)) };
+    /// Everything that needs no waiting, a few times.
+    pub(in crate::bench) const QUICK: Self = Self { repeats: 5, rounds: 1, paced_deltas: 460, idle_time: None };
+}
+
+/// What measurements use.
+pub(super) struct Bench<'a> {
+    pub(super) home: &'a Home,
+    pub(super) server: &'a ModelServer,
+    pub(super) baseline: Baseline,
+    pub(super) plan: Plan,
+    interrupted: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Ends a series of measurements that nobody wants any more.
+    pub(super) fn check_interest(&self) -> Result<(), BenchError> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(BenchError::Failed) } else { Ok(()) }
+    }
+}
+
+type Measurement = fn(&Bench<'_>) -> Result<Vec<Row>, BenchError>;
+
+const MEASUREMENTS: [(&str, Measurement); 8] = [
+    ("start with a daemon", start::warm),
+    ("start without a daemon", start::cold),
+    ("memory of sessions", memory::sessions),
+    ("deltas in bursts", stream::bursts),
+    ("paced deltas", stream::paced),
+    ("many sessions at once", stream::many_sessions),
+    ("prompt → settled", latency::prompts),
+    ("many requests at once", requests::at_once),
+];
+
+/// Measures everything; `progress` is told what comes next. What cannot be measured becomes a row that says why.
+pub(in crate::bench) fn measure_all(
+    home: &Home,
+    server: &ModelServer,
+    baseline: Baseline,
+    plan: Plan,
+    interrupted: &AtomicBool,
+    progress: impl Fn(&str),
+) -> Vec<Row> {
+    let bench = Bench { home, server, baseline, plan, interrupted };
+    let mut rows = Vec::new();
+    for (name, measure) in MEASUREMENTS {
+        if bench.check_interest().is_err() {
+            break;
+        }
+        progress(name);
+        rows.extend(measure(&bench).unwrap_or_else(|error| vec![Row::failed(name, error.to_string())]));
+    }
+    rows
+}
