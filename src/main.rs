@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use agentd::bench::{self, BenchOptions};
 use agentd::daemon::{ServeOptions, serve};
 use agentd::exec::{HELPER_ARGUMENT, run_exec_helper};
 use agentd::fronts;
@@ -42,6 +43,14 @@ enum Command {
     },
     /// See it work: no key, no network, real tools, two clients watching one session
     Demo,
+    /// Measure what the daemon costs on this machine, beside its targets
+    ///
+    /// Uses a model server, a daemon and a home of its own, and removes them again. Takes one to two minutes.
+    #[command(
+        after_help = "Exit codes: 0 when everything could be measured, whatever came out; 1 when something could \
+        not; 130 after Ctrl-C."
+    )]
+    Bench(BenchOptions),
     /// The command-line client (the same as agentctl): run, attach, ls, tail and more
     #[command(disable_help_flag = true)]
     Ctl {
@@ -60,6 +69,7 @@ fn main() -> ExitCode {
         Command::Serve { detached } => serve(ServeOptions { detached }),
         Command::Stdio { name } => fronts::stdio::run(&name),
         Command::Demo => agentctl::demo(),
+        Command::Bench(options) => bench::run(options),
         Command::Ctl { args } => agentctl::run(std::iter::once("agentctl".into()).chain(args)),
     }
 }

@@ -130,7 +130,7 @@ impl Client {
             match answer_in(&self.line)? {
                 // That of a prompt, which is awaited only for its error.
                 Some(answer) => drop(answer.into_result("prompt")?),
-                None => seen.take(&self.line, sessions),
+                None => seen.take(&self.line, sessions)?,
             }
         }
         Ok(seen)
@@ -162,7 +162,11 @@ impl Answer {
 }
 
 impl Seen {
-    fn take(&mut self, line: &[u8], sessions: usize) {
+    /// Counts one event.
+    ///
+    /// # Errors
+    /// [`BenchError::Run`] when a run has ended otherwise than with an answer: its cost would be that of a failure.
+    fn take(&mut self, line: &[u8], sessions: usize) -> Result<(), BenchError> {
         self.bytes += line.len() as u64;
         if let Some(text) = text_after(line, b"\"delta\":\"") {
             self.text_bytes += text.len() as u64;
@@ -173,10 +177,14 @@ impl Seen {
                 self.first_deltas.entry(session).or_insert_with(Instant::now);
             }
         } else if memmem::find(line, b"\"type\":\"agent_settled\"").is_some() {
+            if memmem::find(line, b"\"reason\":\"done\"").is_none() {
+                return Err(BenchError::Run { how: String::from_utf8_lossy(line).trim().to_owned() });
+            }
             self.settled += 1;
         } else if memmem::find(line, b"\"type\":\"lagged\"").is_some() {
             self.lagged += 1;
         }
+        Ok(())
     }
 }
 
@@ -204,15 +212,22 @@ mod tests {
         let lines: [&[u8]; 3] = [
             b"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"sessionId\":\"a\",\"seq\":1,\"event\":{\"delta\":\"quick\"}}}\n",
             b"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"sessionId\":\"b\",\"seq\":1,\"event\":{\"delta\":\"brown \"}}}\n",
-            b"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{\"type\":\"agent_settled\"}}}\n",
+            b"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{\"type\":\"agent_settled\",\"reason\":\"done\"}}}\n",
         ];
         for line in lines {
             assert!(answer_in(line).unwrap().is_none());
-            seen.take(line, 2);
+            seen.take(line, 2).unwrap();
         }
         assert_eq!((seen.text_bytes, seen.delta_events, seen.settled, seen.lagged), (11, 2, 1, 0));
         assert_eq!(seen.bytes, lines.iter().map(|line| line.len() as u64).sum::<u64>());
         assert_eq!(seen.first_deltas.len(), 2);
+    }
+
+    #[test]
+    fn a_run_that_failed_is_no_measurement() {
+        let line =
+            b"{\"params\":{\"event\":{\"type\":\"agent_settled\",\"reason\":\"error\",\"errorMessage\":\"no\"}}}\n";
+        assert!(matches!(Seen::default().take(line, 1), Err(BenchError::Run { .. })));
     }
 
     #[test]

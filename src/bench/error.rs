@@ -47,6 +47,12 @@ pub(super) enum BenchError {
         /// The end of its log.
         log: String,
     },
+    /// A run did not end with an answer.
+    #[error("a run failed: {how}")]
+    Run {
+        /// How it ended.
+        how: String,
+    },
     /// A stream was not what the model had said.
     #[error("a client got {got} bytes of text, the model wrote {wrote}")]
     Lost {

@@ -94,7 +94,13 @@ impl Home {
     #[expect(clippy::disallowed_methods, reason = "a client or the daemon itself, not a tool's child")]
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().envs(self.env()).current_dir(self.work_dir()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .env_clear()
+            .envs(self.env())
+            .current_dir(self.work_dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command
     }
 

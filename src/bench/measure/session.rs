@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::methods::{
-    Attach, AttachParams, NewSession, NewSessionParams, Prompt, PromptParams, SessionParams, View, Wait,
+    Attach, AttachParams, NewSession, NewSessionParams, Prompt, PromptParams, RunEnd, SessionParams, View, Wait,
 };
 
 use crate::bench::client::Client;
@@ -41,5 +41,9 @@ pub(super) fn prompt(session: &SessionId) -> PromptParams {
 /// Prompts a session and waits until the run has ended.
 pub(super) fn exchange(client: &mut Client, session: &SessionId) -> Result<(), BenchError> {
     client.call::<Prompt>(&prompt(session))?;
-    client.call::<Wait>(&SessionParams { session_id: Some(session.clone()) }).map(drop)
+    let ended = client.call::<Wait>(&SessionParams { session_id: Some(session.clone()) })?;
+    match ended.reason {
+        Some(RunEnd::Done) => Ok(()),
+        reason => Err(BenchError::Run { how: ended.error_message.unwrap_or_else(|| format!("{reason:?}")) }),
+    }
 }
