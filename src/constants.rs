@@ -38,6 +38,17 @@ pub const FILE_TOOL_LIMIT: Duration = Duration::from_secs(30);
 pub const WORKER_STOP_GRACE: Duration = Duration::from_millis(500);
 /// Bytes of a file that `read` goes through to count its lines; beyond that the count is a lower bound.
 pub const READ_SCAN_BYTES: u64 = 1024 * 1024 * 1024;
+/// Largest file that `edit` takes into memory, in bytes.
+pub const EDIT_MAX_BYTES: u64 = 512 * 1024 * 1024;
+/// Largest file in which `edit` looks for text that only resembles what was asked for, in bytes: that needs a folded
+/// copy of the file.
+pub const EDIT_FUZZY_BYTES: usize = 8 * 1024 * 1024;
+/// Longest diff or patch in the details of an edit, in bytes.
+pub const EDIT_DIFF_BYTES: usize = 64 * 1024;
+/// Longest line that is shown whole in a diff, in bytes.
+pub const EDIT_DIFF_LINE_BYTES: usize = 2000;
+/// Time for finding the smallest diff of the changed lines; after that a larger one is shown.
+pub const EDIT_DIFF_TIME: Duration = Duration::from_millis(300);
 /// Widest and highest image that is handed to a model, in pixels (pi: the same).
 pub const IMAGE_MAX_SIDE: u32 = 2000;
 /// Longest base64 text of an image that is handed to a model, in bytes (pi: the same).

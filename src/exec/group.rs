@@ -1,7 +1,8 @@
 //! Ends the processes of a call: the group, and those that left it.
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
@@ -26,7 +27,12 @@ pub struct ProcessGroup {
     members: Members,
     tasks: Tasks,
     armed: bool,
+    /// Processes outside of the group that were asked to end.
+    asked: Asked,
 }
+
+/// Ids and start times.
+type Asked = Arc<Mutex<HashSet<(i32, u64)>>>;
 
 /// How to find the processes of one call.
 #[derive(Clone, Debug)]
@@ -49,7 +55,7 @@ impl ProcessGroup {
         let command_line: Vec<u8> = argv.iter().flat_map(|word| word.bytes().chain([0])).collect();
         let since = Process::read(leader).map_or(0, |process| process.started);
         let members = Members { leader, since, marker: marker.into(), command_line: command_line.into() };
-        Ok(Self { members, tasks: tasks.clone(), armed: true })
+        Ok(Self { members, tasks: tasks.clone(), armed: true, asked: Asked::default() })
     }
 
     /// Leaves what still runs alone: the call ended by itself.
@@ -59,7 +65,8 @@ impl ProcessGroup {
 
     /// Ends all processes of the call and reaps the first one. Takes at most the grace and [`KILL_WAIT`].
     pub(crate) async fn terminate(&mut self, leader: &mut Child) {
-        self.look(Members::ask_to_end).await;
+        let asked = self.asked.clone();
+        self.look(move |members| members.ask_to_end(&asked)).await;
         if !self.wait_until_gone(leader, TERMINATE_GRACE).await {
             self.look(Members::kill).await;
             if !self.wait_until_gone(leader, KILL_WAIT).await {
@@ -70,7 +77,7 @@ impl ProcessGroup {
     }
 
     /// Runs something that reads /proc, without ever waiting for it long.
-    async fn look<T: Send + 'static>(&self, action: fn(&Members) -> T) -> Option<T> {
+    async fn look<T: Send + 'static>(&self, action: impl FnOnce(&Members) -> T + Send + 'static) -> Option<T> {
         let members = self.members.clone();
         let done = timeout(LOOK_LIMIT, self.tasks.spawn_blocking(move || action(&members))).await;
         if done.is_err() {
@@ -85,7 +92,8 @@ impl ProcessGroup {
         loop {
             // A leader that was not reaped yet counts as gone, but is reaped as early as possible.
             let _ = leader.try_wait();
-            if self.look(Members::is_empty).await == Some(true) {
+            let asked = self.asked.clone();
+            if self.look(move |members| members.ask_new_strays(&asked)).await == Some(0) {
                 let _ = timeout(KILL_WAIT, leader.wait()).await;
                 return true;
             }
@@ -113,7 +121,7 @@ impl Drop for ProcessGroup {
 }
 
 impl Members {
-    fn ask_to_end(&self) {
+    fn ask_to_end(&self, asked: &Asked) {
         if self.leader_may_go_on() {
             signal(self.leader, Signal::SIGKILL);
         }
@@ -121,10 +129,22 @@ impl Members {
         // next command of a list.
         self.signal_group(Signal::SIGTERM);
         self.signal_group(Signal::SIGCONT);
-        for process in self.strays() {
-            signal(process.pid, Signal::SIGTERM);
-            signal(process.pid, Signal::SIGCONT);
+        self.ask_new_strays(asked);
+    }
+
+    /// Asks those outside of the group, each once: unlike in a group, one may be born while others are asked. Returns
+    /// how many of all still run.
+    fn ask_new_strays(&self, asked: &Asked) -> usize {
+        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        for process in self.alive() {
+            count += 1;
+            if process.group != self.leader && asked.insert((process.pid, process.started)) {
+                signal(process.pid, Signal::SIGTERM);
+                signal(process.pid, Signal::SIGCONT);
+            }
         }
+        count
     }
 
     fn kill(&self) {
@@ -147,10 +167,6 @@ impl Members {
         if self.leader_is_ours() {
             signal(self.leader, Signal::SIGKILL);
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.alive().next().is_none()
     }
 
     /// All that still run, in the group or elsewhere.
@@ -221,8 +237,16 @@ fn end_marked(is_meant: &dyn Fn(&str) -> bool) {
         std::thread::sleep(Duration::from_millis(10));
         found = meant().collect();
     }
-    for process in found {
-        signal(process.pid, Signal::SIGKILL);
+    // Again and again while they start new ones.
+    for _ in 0..10 {
+        let left: Vec<_> = meant().collect();
+        if left.is_empty() {
+            return;
+        }
+        for process in left {
+            signal(process.pid, Signal::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

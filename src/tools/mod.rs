@@ -6,6 +6,9 @@
 
 mod bash;
 mod context;
+mod edit;
+mod edit_diff;
+pub mod edit_match;
 mod fold;
 mod full_output;
 mod image;

@@ -42,6 +42,11 @@ impl Base {
         self.candidates(written).into_iter().find(|path| exists(path)).unwrap_or_else(|| self.assumed(written))
     }
 
+    /// Returns the one file that the path may have meant, for a hint. Touches the disk.
+    pub(crate) fn look_alike(&self, written: &str) -> Option<PathBuf> {
+        self.candidates(written).iter().find_map(|path| single(look_alikes(path)))
+    }
+
     /// The readings of a written path, best first.
     fn candidates(&self, written: &str) -> Vec<PathBuf> {
         let mut found = vec![self.cwd.join(written)];

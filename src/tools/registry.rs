@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::bash::Bash;
 use super::context::{EffectClass, ToolContext, ToolOutput};
+use super::edit::Edit;
 use super::read::Read;
 use super::schema;
 use super::work::Workers;
@@ -91,7 +92,7 @@ pub struct ToolRegistry {
 impl ToolRegistry {
     /// Returns the tools that agentd brings along.
     pub fn builtin() -> Self {
-        let entries = [entry::<Read>(), entry::<Bash>(), entry::<Write>()];
+        let entries = [entry::<Read>(), entry::<Bash>(), entry::<Edit>(), entry::<Write>()];
         Self { entries: entries.into(), workers: Workers::default() }
     }
 

@@ -60,6 +60,11 @@ impl Place {
         pretty_assertions::assert_eq!(found, expected, "content of {name}");
     }
 
+    #[track_caller]
+    pub(super) fn check_file_len(&self, name: &str, expected: usize) {
+        assert_eq!(std::fs::metadata(self.path(name)).unwrap().len(), expected as u64, "length of {name}");
+    }
+
     pub(super) fn context(&self, progress: mpsc::Sender<Progress>) -> ToolContext {
         self.context_in(&self.cwd(), progress)
     }

@@ -60,7 +60,7 @@ async fn try_run(args: WriteArgs, context: ToolContext, workers: &Workers) -> Re
         .await
 }
 
-/// A file under the name it was asked for and where that leads.
+/// A file to be changed, under the name it was asked for and where that leads.
 #[derive(Debug)]
 pub(crate) struct Named {
     /// Absolute path, links not followed; for messages.
@@ -70,7 +70,8 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    fn find(base: &Base, written: &str) -> Result<Self, ToolOutput> {
+    /// Finds it. Touches the disk.
+    pub(crate) fn find(base: &Base, written: &str) -> Result<Self, ToolOutput> {
         let path = base.resolve_for_writing(written);
         match final_target(&path) {
             Ok(target) => Ok(Self { path, target }),

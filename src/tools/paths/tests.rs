@@ -52,6 +52,8 @@ fn a_single_look_alike_is_read_but_never_written() {
     place.check_read("it's.md", "w/it\u{2019}s.md");
     place.check_read("caf\u{e9}", "w/cafe\u{301}");
     place.check_write("it's.md", "w/it's.md");
+    assert_eq!(place.base.look_alike("it's.md"), Some(place.dir.path().join("w/it\u{2019}s.md")));
+    assert_eq!(place.base.look_alike("nothing"), None);
 }
 
 #[test]
