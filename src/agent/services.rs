@@ -55,7 +55,7 @@ impl Services {
             spawner: Spawner::new(spawner)?,
             writer: Writer::new(config.paths.owners_dir(), program, Some(config.paths.socket.clone())),
             file_locks: FileLocks::default(),
-            index: Index::default(),
+            index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()]),
             ring_budget: RingBudget::new(RING_BUDGET_BYTES),
             config,
         })

@@ -127,6 +127,7 @@ impl From<IndexError> for Failure {
         let message = error.to_string();
         match error {
             IndexError::BadCursor => Self::param("cursor", message),
+            IndexError::Unreadable(_) => Self::new(ErrorKind::Storage, message),
         }
     }
 }

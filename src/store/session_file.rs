@@ -31,6 +31,7 @@ pub(super) use append::write_whole;
 pub(super) use create::{create_dirs, create_private, sync_dirs};
 use lock::OwnerRecord;
 use read::FileId;
+pub(super) use read::{not_a_session, open_regular, read_header, read_line};
 
 /// How far an append must have gone before it counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -61,9 +61,24 @@ impl Loader {
         Self::default()
     }
 
-    /// Tells whether the header was read.
-    pub fn has_header(&self) -> bool {
-        self.header.is_some()
+    /// Returns the header once it was read.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// Takes the entries read so far out, for a reader that wants them one by one.
+    pub(in crate::store) fn drain_entries(&mut self) -> impl Iterator<Item = Entry> {
+        self.entries.drain(..)
+    }
+
+    /// Returns how much of the file was read into entries: without a last line that may still be being written.
+    pub(in crate::store) fn covered(&self) -> u64 {
+        if self.tail_is_entry { self.offset } else { self.complete }
+    }
+
+    /// Says why there is no header.
+    pub(in crate::store) fn why_no_header(&self) -> NotASession {
+        if self.damaged.is_empty() { NotASession::Empty } else { NotASession::Unreadable }
     }
 
     /// Takes the next line, with its line end if it has one.
@@ -128,9 +143,8 @@ impl Loader {
     /// No header came.
     pub fn finish(mut self) -> Result<Loaded, NotASession> {
         self.entries.shrink_to_fit();
-        let Some(header) = self.header else {
-            return Err(if self.damaged.is_empty() { NotASession::Empty } else { NotASession::Unreadable });
-        };
+        let why_no_header = self.why_no_header();
+        let Some(header) = self.header else { return Err(why_no_header) };
         Ok(Loaded {
             version: header.version,
             header,

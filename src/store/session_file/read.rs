@@ -9,6 +9,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 use super::super::error::{NotASessionReason, StoreError};
 use super::super::record::{Loaded, Loader, NotASession};
+use crate::session::Header;
 
 /// Bytes in which a header must have come: a folder name is at most 4096 bytes long, so this is generous. Keeps a
 /// huge file of something else from being read to its end.
@@ -30,7 +31,7 @@ impl FileId {
 }
 
 /// Opens a regular file and nothing else: opening a pipe waits, opening a device can do things.
-pub(super) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata), StoreError> {
+pub(in crate::store) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata), StoreError> {
     let action = if write { "open for writing" } else { "open" };
     check_regular(path, &fs::symlink_metadata(path).map_err(StoreError::io(path, action))?)?;
     let file = OpenOptions::new()
@@ -57,29 +58,50 @@ fn check_regular(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
 
 pub(super) fn read_session(path: &Path) -> Result<(FileId, Loaded), StoreError> {
     let (file, metadata) = open_regular(path, false)?;
-    let not_a_session =
-        |why: NotASession| StoreError::NotASession { path: path.to_owned(), why: NotASessionReason::Content(why) };
     let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
     let mut loader = Loader::new();
+    read_header(path, &mut reader, &mut loader)?;
+    let mut line = Vec::new();
+    while read_line(path, &mut reader, &mut line)? {
+        loader.push_line(&line).map_err(|why| not_a_session(path, why))?;
+    }
+    Ok((FileId::of(&metadata), loader.finish().map_err(|why| not_a_session(path, why))?))
+}
+
+/// Reads up to the header of a session.
+pub(in crate::store) fn read_header(
+    path: &Path,
+    reader: &mut impl BufRead,
+    loader: &mut Loader,
+) -> Result<Header, StoreError> {
     let (mut line, mut total) = (Vec::new(), 0_u64);
     loop {
         line.clear();
-        let count = if loader.has_header() {
-            reader.read_until(b'\n', &mut line)
-        } else {
-            reader.by_ref().take(HEADER_WITHIN_BYTES - total).read_until(b'\n', &mut line)
-        }
-        .map_err(StoreError::io(path, "read"))?;
-        if count == 0 {
-            break;
-        }
+        let limited = reader.by_ref().take(HEADER_WITHIN_BYTES - total).read_until(b'\n', &mut line);
+        let count = limited.map_err(StoreError::io(path, "read"))?;
         total += count as u64;
-        loader.push_line(&line).map_err(not_a_session)?;
-        if !loader.has_header() && total >= HEADER_WITHIN_BYTES {
-            return Err(not_a_session(NotASession::Unreadable));
+        loader.push_line(&line).map_err(|why| not_a_session(path, why))?;
+        if let Some(header) = loader.header() {
+            return Ok(header.clone());
         }
-        // One huge line must not keep its room while the rest is read.
-        line.shrink_to(READ_BUFFER_BYTES);
+        if count == 0 || total >= HEADER_WITHIN_BYTES {
+            return Err(not_a_session(path, loader.why_no_header()));
+        }
     }
-    Ok((FileId::of(&metadata), loader.finish().map_err(not_a_session)?))
+}
+
+/// Reads the next line with its line end; `false` at the end of the file.
+pub(in crate::store) fn read_line(
+    path: &Path,
+    reader: &mut impl BufRead,
+    line: &mut Vec<u8>,
+) -> Result<bool, StoreError> {
+    line.clear();
+    // One huge line must not keep its room while the rest is read.
+    line.shrink_to(READ_BUFFER_BYTES);
+    Ok(reader.read_until(b'\n', line).map_err(StoreError::io(path, "read"))? > 0)
+}
+
+pub(in crate::store) fn not_a_session(path: &Path, why: NotASession) -> StoreError {
+    StoreError::NotASession { path: path.to_owned(), why: NotASessionReason::Content(why) }
 }

@@ -1,0 +1,212 @@
+//! Writing rows.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use agentd_protocol::SessionId;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use super::super::names::fnv1a;
+use crate::session::rows::SessionFacts;
+
+/// A file's size and time of change: while these stand, its row stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) size: u64,
+    pub(super) changed_ns: i64,
+    pub(super) inode: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let nanoseconds = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        Self { size: metadata.size(), changed_ns: nanoseconds, inode: metadata.ino() }
+    }
+}
+
+/// Who says what a row holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The session's actor, which has just written the file.
+    Session,
+    /// The comparison with the files, which may have read the file before the actor wrote to it.
+    Scan,
+}
+
+/// Inserts or replaces the row of a file. Tells whether the list changed.
+pub(super) fn put(tx: &Transaction<'_>, facts: &SessionFacts, source: Source) -> rusqlite::Result<bool> {
+    let stamp = match fs::symlink_metadata(&facts.file) {
+        Ok(metadata) => Stamp::of(&metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(tx, &facts.file),
+        Err(_) => Stamp { size: facts.len, changed_ns: 0, inode: 0 },
+    };
+    let known = known(tx, &facts.file)?;
+    if let Some(known) = &known
+        && source == Source::Scan
+        && known.stamp.inode == stamp.inode
+        && known.facts.len > facts.len
+        && known.facts.len <= stamp.size
+    {
+        return Ok(false);
+    }
+    let is_new_id = known.as_ref().is_none_or(|known| known.facts.id != facts.id);
+    write(tx, facts, stamp)?;
+    if is_new_id {
+        assign_ids(tx, &facts.id)?;
+        if let Some(known) = known {
+            assign_ids(tx, &known.facts.id)?;
+        }
+    }
+    Ok(true)
+}
+
+/// A session keeps its shown id when its row is replaced; a new one gets it from [`assign_ids`].
+fn write(tx: &Transaction<'_>, facts: &SessionFacts, stamp: Stamp) -> rusqlite::Result<()> {
+    let mut statement = tx.prepare_cached(
+        "INSERT INTO sessions (file, header_id, shown_id, shown_id_reversed, cwd, parent_session, name, first_message, \
+             created, modified, message_count, model, model_chosen, cost, search, covered, size, changed_ns, inode) \
+         VALUES (?1, ?2, ?2, '', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
+         ON CONFLICT (file) DO UPDATE SET header_id = ?2, cwd = ?3, parent_session = ?4, name = ?5, first_message = ?6, \
+             created = ?7, modified = ?8, message_count = ?9, model = ?10, model_chosen = ?11, cost = ?12, search = ?13, \
+             covered = ?14, size = ?15, changed_ns = ?16, inode = ?17",
+    )?;
+    statement.execute(params![
+        facts.file.as_os_str().as_bytes(),
+        facts.id.as_str(),
+        facts.cwd,
+        facts.parent_session,
+        facts.name,
+        facts.first_message,
+        facts.created,
+        facts.modified,
+        facts.message_count as i64,
+        facts.model,
+        facts.model_chosen,
+        facts.cost,
+        search_text(facts),
+        facts.len as i64,
+        stamp.size as i64,
+        stamp.changed_ns,
+        stamp.inode as i64,
+    ])?;
+    Ok(())
+}
+
+/// Returns what a search by text looks into. SQLite itself knows upper and lower case of ASCII only.
+fn search_text(facts: &SessionFacts) -> String {
+    let fields = [facts.name.as_deref(), facts.first_message.as_deref()];
+    fields.into_iter().flatten().map(str::to_lowercase).collect::<Vec<_>>().join("\n")
+}
+
+/// Takes a file's row out. Tells whether there was one.
+pub(super) fn remove(tx: &Transaction<'_>, file: &Path) -> rusqlite::Result<bool> {
+    let id: Option<String> = tx
+        .prepare_cached("DELETE FROM sessions WHERE file = ?1 RETURNING header_id")?
+        .query_row([file.as_os_str().as_bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(id) = id else { return Ok(false) };
+    assign_ids(tx, &SessionId::new(id))?;
+    Ok(true)
+}
+
+/// Settles which of the files with one header id is shown under it. The others are its copies and get ids of their
+/// own. Which one it is depends on the files' names alone, so it is the same after the index was made again.
+fn assign_ids(tx: &Transaction<'_>, id: &SessionId) -> rusqlite::Result<()> {
+    let mut statement =
+        tx.prepare_cached("SELECT row, file, shown_id, duplicate_of FROM sessions WHERE header_id = ?1")?;
+    let mut files = statement
+        .query_map([id.as_str()], |row| {
+            let file = PathBuf::from(OsStr::from_bytes(row.get_ref(1)?.as_blob()?));
+            Ok((row.get::<_, i64>(0)?, file, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    files.sort_by_cached_key(|(_, file, ..)| (!is_named_after(file, id), file.clone()));
+    for (place, (row, file, shown, duplicate_of)) in files.into_iter().enumerate() {
+        let (new, of) = if place == 0 { (id.to_string(), None) } else { (copy_id(id, &file), Some(id.to_string())) };
+        let is_unset = shown == new && place == 0;
+        if shown != new || duplicate_of != of || is_unset {
+            let reversed: String = new.chars().rev().collect();
+            tx.prepare_cached(
+                "UPDATE sessions SET shown_id = ?2, shown_id_reversed = ?3, duplicate_of = ?4 WHERE row = ?1",
+            )?
+            .execute(params![row, new, reversed, of])?;
+        }
+    }
+    Ok(())
+}
+
+/// Programs name a session's file after its id; who copies a file gives it another name.
+fn is_named_after(file: &Path, id: &SessionId) -> bool {
+    let stem = file.file_stem().unwrap_or_default().as_bytes();
+    stem.strip_suffix(id.as_str().as_bytes()).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"_"))
+}
+
+/// Returns the id of a second file with one header id: the end differs, by which people name sessions.
+pub(super) fn copy_id(id: &SessionId, file: &Path) -> String {
+    format!("{id}-{:012x}", fnv1a(file.as_os_str().as_bytes()) >> 16)
+}
+
+/// A row as the comparison with the files needs it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) facts: SessionFacts,
+    pub(super) stamp: Stamp,
+}
+
+const KNOWN_COLUMNS: &str = "file, header_id, cwd, parent_session, name, first_message, created, modified, \
+    message_count, model, model_chosen, cost, covered, size, changed_ns, inode";
+
+/// Returns the row of a file.
+pub(super) fn known(connection: &rusqlite::Connection, file: &Path) -> rusqlite::Result<Option<Known>> {
+    connection
+        .prepare_cached(&format!("SELECT {KNOWN_COLUMNS} FROM sessions WHERE file = ?1"))?
+        .query_row([file.as_os_str().as_bytes()], read_known)
+        .optional()
+}
+
+/// Returns the files of the next rows after one, in the order of their names.
+pub(super) fn files_after(
+    connection: &rusqlite::Connection,
+    after: &[u8],
+    count: u32,
+) -> rusqlite::Result<Vec<PathBuf>> {
+    connection
+        .prepare_cached("SELECT file FROM sessions WHERE file > ?1 ORDER BY file LIMIT ?2")?
+        .query_map(params![after, count], |row| Ok(PathBuf::from(OsStr::from_bytes(row.get_ref(0)?.as_blob()?))))?
+        .collect()
+}
+
+fn read_known(row: &Row<'_>) -> rusqlite::Result<Known> {
+    Ok(Known {
+        facts: SessionFacts {
+            file: PathBuf::from(OsStr::from_bytes(row.get_ref(0)?.as_blob()?)),
+            id: SessionId::new(row.get_ref(1)?.as_str()?),
+            cwd: row.get(2)?,
+            parent_session: row.get(3)?,
+            name: row.get(4)?,
+            first_message: row.get(5)?,
+            created: row.get(6)?,
+            modified: row.get(7)?,
+            message_count: row.get::<_, i64>(8)? as u64,
+            model: row.get(9)?,
+            model_chosen: row.get(10)?,
+            cost: row.get(11)?,
+            len: row.get::<_, i64>(12)? as u64,
+        },
+        stamp: Stamp {
+            size: row.get::<_, i64>(13)? as u64,
+            changed_ns: row.get(14)?,
+            inode: row.get::<_, i64>(15)? as u64,
+        },
+    })
+}
+
+/// Notes that the list changed `by` times.
+pub(super) fn count_changes(tx: &Transaction<'_>, by: u64) -> rusqlite::Result<()> {
+    tx.prepare_cached("UPDATE totals SET list_seq = list_seq + ?1")?.execute([by as i64])?;
+    Ok(())
+}
