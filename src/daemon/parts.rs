@@ -65,7 +65,9 @@ impl Service for Parts {
         self.supervisor.services().spawner.end_all().await;
     }
 
-    async fn flush(&self) {}
+    async fn flush(&self) {
+        self.supervisor.services().index.close().await;
+    }
 
     async fn say_goodbye(&self) {
         self.server.say_goodbye().await;
