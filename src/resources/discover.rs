@@ -23,12 +23,14 @@ pub struct ContextFile {
 
 /// Finds instructions: those of the `global` folders first, then those of every folder from the root down to `cwd`,
 /// so that the nearest comes last. What cannot be read, is no regular file, or is a link that leads out of its folder
-/// is left out.
+/// is left out. In a git worktree that lies inside of its main checkout, the worktree's own file stands in for that of
+/// the checkout (pi: the same).
 pub fn discover_context_files(cwd: &Path, global: &[PathBuf]) -> Vec<ContextFile> {
     let mut ancestors: Vec<&Path> = cwd.ancestors().collect();
     ancestors.reverse();
     let user = global.iter().map(|dir| (dir.as_path(), Links::Anywhere));
-    let project = ancestors.into_iter().map(|dir| (dir, Links::Inside));
+    let shadowed = cwd.ancestors().find_map(shadowed_checkout);
+    let project = ancestors.into_iter().filter(|dir| Some(*dir) != shadowed.as_deref()).map(|dir| (dir, Links::Inside));
     let mut found: Vec<ContextFile> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut left = MAX_CONTEXT_BYTES;
@@ -43,6 +45,23 @@ pub fn discover_context_files(cwd: &Path, global: &[PathBuf]) -> Vec<ContextFile
         }
     }
     found
+}
+
+/// Returns the main checkout of a git worktree that begins in `dir` and has instructions of its own. There, `.git` is a
+/// file that names a folder below the checkout's `.git/worktrees`.
+fn shadowed_checkout(dir: &Path) -> Option<PathBuf> {
+    const MAX_BYTES: u64 = 4096;
+    let link = dir.join(".git");
+    if !link.symlink_metadata().ok()?.is_file() || !NAMES.iter().any(|name| dir.join(name).is_file()) {
+        return None;
+    }
+    let mut text = String::new();
+    std::fs::File::open(link).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    let worktree = dir.join(text.strip_prefix("gitdir:")?.trim());
+    let mut parts = worktree.ancestors().skip(1);
+    let is_worktree = parts.next()?.ends_with("worktrees") && parts.next()?.ends_with(".git");
+    let checkout = parts.next().filter(|_| is_worktree)?;
+    dir.starts_with(checkout).then(|| checkout.to_owned())
 }
 
 /// Where a link may lead. A repository must not have files from elsewhere read into a prompt; in the user's own
@@ -127,6 +146,25 @@ mod tests {
         fs::write(project.join("CLAUDE.md"), "shared").unwrap();
         symlink("CLAUDE.md", project.join("AGENTS.md")).unwrap();
         assert_eq!(texts(&project, &[]), ["shared"]);
+    }
+
+    #[test]
+    fn a_worktree_stands_in_for_its_checkout() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("main/trees/one");
+        let cwd = tree.join("src");
+        fs::create_dir_all(&cwd).unwrap();
+        fs::create_dir_all(dir.path().join("main/.git/worktrees/one")).unwrap();
+        fs::write(dir.path().join("main/AGENTS.md"), "main").unwrap();
+        fs::write(dir.path().join("AGENTS.md"), "above").unwrap();
+        let link = format!("gitdir: {}/main/.git/worktrees/one\n", dir.path().display());
+        fs::write(tree.join(".git"), link).unwrap();
+        assert_eq!(texts(&cwd, &[]), ["above", "main"]);
+        fs::write(tree.join("AGENTS.md"), "tree").unwrap();
+        assert_eq!(texts(&cwd, &[]), ["above", "tree"]);
+        // A submodule names a folder of another kind.
+        fs::write(tree.join(".git"), format!("gitdir: {}/main/.git/modules/one\n", dir.path().display())).unwrap();
+        assert_eq!(texts(&cwd, &[]), ["above", "main", "tree"]);
     }
 
     #[test]
