@@ -1,6 +1,5 @@
 //! Strips the program when it is built for size, which the profile `dist` does: cargo 1.95 forgets the profile's
 //! `strip` for a package that has settings of its own in the profile.
-#![expect(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
