@@ -15,6 +15,7 @@ use crate::session_ref::SessionRef;
 #[derive(Debug, Parser)]
 #[command(
     name = "agentctl",
+    version = agentd_protocol::version::LONG_VERSION,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 approval needed or denied, 4 aborted, 5 provider, 6 turns or budget, 75 no daemon.",
     max_term_width = 100
