@@ -67,6 +67,8 @@ pub const DRAIN_LIMIT: Duration = Duration::from_millis(1000);
 pub const COMMAND_OUTPUT_BYTES: usize = 1024 * 1024;
 /// Largest file of full output, in bytes; an endless command must not fill the disk.
 pub const OUTPUT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
+/// How long files of full output are kept; older ones are removed when a daemon starts.
+pub const OUTPUT_FILE_KEEP: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Output that waits for the reader of a tool's progress, in bytes; at that point the command is no longer read.
 pub const UNSENT_OUTPUT_BYTES: usize = 64 * 1024;
 /// Requests that wait for the thread that starts processes; when it is full, callers wait.

@@ -12,6 +12,7 @@ use crate::exec::{SpawnerOptions, end_leftovers};
 use crate::rpc::{DaemonInfo, Server};
 use crate::supervisor::Supervisor;
 use crate::tasks::Tasks;
+use crate::tools::remove_old_outputs;
 
 /// How the daemon names itself to clients and to other writers of a session file.
 const NAME: &str = "agentd";
@@ -36,6 +37,8 @@ impl Parts {
     ) -> io::Result<Self> {
         // Looking through all processes takes a moment that no client should wait for.
         drop(tasks.spawn_blocking(end_leftovers));
+        let outputs = config.paths.outputs_dir.clone();
+        drop(tasks.spawn_blocking(move || remove_old_outputs(&outputs)));
         let info = DaemonInfo {
             server_info: version::own_info(NAME),
             socket: config.paths.socket.display().to_string(),

@@ -27,6 +27,7 @@ mod write;
 
 pub use bash::shell_path;
 pub use context::{EffectClass, Progress, ToolContext, ToolOutput};
+pub use full_output::remove_old_outputs;
 pub use locks::{FileGuard, FileLocks};
 pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};
 

@@ -73,6 +73,11 @@ impl Named {
     /// Finds it. Touches the disk.
     pub(crate) fn find(base: &Base, written: &str) -> Result<Self, ToolOutput> {
         let path = base.resolve_for_writing(written);
+        if written.ends_with('/') {
+            // Names a folder, also one that does not exist.
+            let error = io::Error::from_raw_os_error(nix::errno::Errno::EISDIR as i32);
+            return Err(ToolOutput::error(node_error::text(&error, "open", Some(&path))));
+        }
         match final_target(&path) {
             Ok(target) => Ok(Self { path, target }),
             Err(error) => Err(ToolOutput::error(node_error::text(&error, "open", Some(&path)))),

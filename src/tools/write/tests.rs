@@ -49,6 +49,7 @@ async fn refusals_leave_things_as_they_are() {
     for (path, expected) in [
         ("file/x", format!("EEXIST: file already exists, mkdir '{cwd}/file'")),
         ("file/x/y", format!("ENOTDIR: not a directory, mkdir '{cwd}/file/x'")),
+        ("new/", format!("EISDIR: illegal operation on a directory, open '{cwd}/new'")),
         ("fifo", format!("Not a regular file: '{cwd}/fifo' is a named pipe (FIFO)")),
         ("dangling", format!("ENOENT: no such file or directory, open '{cwd}/dangling'")),
         ("folder/f", format!("ENOTDIR: not a directory, mkdir '{cwd}/folder'")),
