@@ -75,8 +75,8 @@ pub const UNSENT_OUTPUT_BYTES: usize = 64 * 1024;
 pub const SPAWN_QUEUE: usize = 64;
 /// Sessions without a run, client, queue or question that stay in memory.
 pub const MAX_IDLE_SESSIONS: usize = 256;
-/// Longest path of a Unix socket, in bytes: the system's `sun_path` without its final NUL.
-pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// How long `list_sessions` waits for a comparison of the index with the files that is under way.
+pub const INDEX_SETTLE_LIMIT: Duration = Duration::from_millis(500);
 /// Most of a settings file that is read, in bytes: far above any real one.
 pub const MAX_SETTINGS_BYTES: u64 = 1024 * 1024;
 /// Folder of the session files, in the state directory.

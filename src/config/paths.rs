@@ -44,7 +44,7 @@ impl Paths {
         let Some(runtime_dir) = socket.parent().map(PathBuf::from) else {
             return Err(ConfigError::NoHome { variable: "AGENTD_SOCKET" });
         };
-        if socket.as_os_str().len() > constants::MAX_SOCKET_PATH_BYTES {
+        if socket.as_os_str().len() > rules::MAX_SOCKET_PATH_BYTES {
             return Err(ConfigError::SocketPathTooLong { path: socket });
         }
         Ok(Self {

@@ -16,7 +16,7 @@ use super::login_env::LoginEnv;
 use crate::agent::handle::SessionHandle;
 use crate::agent::services::Services;
 use crate::config::env::SessionEnv;
-use crate::constants::MAX_IDLE_SESSIONS;
+use crate::constants::{INDEX_SETTLE_LIMIT, MAX_IDLE_SESSIONS};
 use crate::store::index::ListQuery;
 
 /// Finds, opens, makes and lists sessions. Cheap to clone.
@@ -141,7 +141,10 @@ impl Supervisor {
     /// The cursor is not one of ours, or the index cannot be read.
     pub async fn list(&self, params: ListSessionsParams) -> Result<ListSessionsResult, SupervisorError> {
         let query = ListQuery { cwd: params.cwd, text: params.text, limit: params.limit, cursor: params.cursor };
-        let page = self.0.services.index.list(query).await?;
+        // Right after the start the list may still be read from the files: a short wait beats an empty answer.
+        let index = &self.0.services.index;
+        drop(tokio::time::timeout(INDEX_SETTLE_LIMIT, index.settled()).await);
+        let page = index.list(query).await?;
         let sessions = page
             .rows
             .into_iter()

@@ -13,6 +13,8 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 const APP: &str = "agentd";
 /// File name of the socket.
 const SOCKET: &str = "agentd.sock";
+/// Longest path of a Unix socket, in bytes: the system's `sun_path` without its final NUL.
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 /// Looks a variable up in the environment of this process.
 pub fn process_env(name: &str) -> Option<OsString> {
@@ -38,8 +40,9 @@ pub fn config_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
 /// Returns the directory of the default socket.
 ///
 /// In this order: `$XDG_RUNTIME_DIR/agentd`; `/run/user/UID/agentd` if that user directory is there (a program
-/// started by cron or `su` lacks the variable and must still meet the user's daemon); `/tmp/agentd-UID` unless
-/// somebody else has taken that name; `run` in the state directory.
+/// started by cron or `su` lacks the variable and must still meet the user's daemon); `run` in the state directory,
+/// so that another home has another daemon; where that path is too long for a socket, `/tmp/agentd-UID` unless
+/// somebody else has taken that name.
 pub fn runtime_dir(lookup: Lookup<'_>) -> Option<PathBuf> {
     if let Some(dir) = absolute(lookup("XDG_RUNTIME_DIR")) {
         return Some(dir.join(APP));
@@ -86,13 +89,17 @@ fn runtime_fallback(run_user: &Path, temp: &Path, uid: u32, state: Option<PathBu
     if check_private_dir(&user_dir, uid).is_ok() {
         return Some(user_dir.join(APP));
     }
+    let own = state.map(|dir| dir.join("run"));
+    if own.as_ref().is_some_and(|dir| dir.join(SOCKET).as_os_str().len() <= MAX_SOCKET_PATH_BYTES) {
+        return own;
+    }
     let shared = temp.join(format!("{APP}-{uid}"));
     // A name that nobody has taken is as good as one of ours: the daemon makes it and checks it again.
     let usable = match check_private_dir(&shared, uid) {
         Ok(()) => true,
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
-    if usable { Some(shared) } else { state.map(|dir| dir.join("run")) }
+    if usable { Some(shared) } else { own }
 }
 
 fn xdg(lookup: Lookup<'_>, variable: &str, under_home: &str) -> Option<PathBuf> {

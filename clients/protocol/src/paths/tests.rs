@@ -64,10 +64,15 @@ impl Fallback {
         path
     }
 
+    /// A state directory whose path leaves no room for a socket's name.
+    fn long_state(&self) -> PathBuf {
+        self.root.path().join("s".repeat(MAX_SOCKET_PATH_BYTES))
+    }
+
     #[track_caller]
-    fn check(&self, expected: &str) {
+    fn check(&self, state: &Path, expected: &str) {
         let root = self.root.path();
-        let found = runtime_fallback(&root.join("run"), &root.join("tmp"), self.uid, Some(root.join("state")));
+        let found = runtime_fallback(&root.join("run"), &root.join("tmp"), self.uid, Some(state.to_owned()));
         assert_eq!(found, Some(root.join(expected.replace("UID", &self.uid.to_string()))));
     }
 }
@@ -76,22 +81,30 @@ impl Fallback {
 fn fallback_prefers_the_user_directory_of_the_system() {
     let fallback = Fallback::new();
     fallback.dir(&format!("run/{}", fallback.uid), 0o700);
-    fallback.check("run/UID/agentd");
+    fallback.check(&fallback.root.path().join("state"), "run/UID/agentd");
 }
 
 #[test]
-fn fallback_uses_the_temp_directory() {
+fn fallback_is_in_the_state_directory() {
     let fallback = Fallback::new();
-    fallback.check("tmp/agentd-UID");
     fallback.dir(&format!("tmp/agentd-{}", fallback.uid), 0o700);
-    fallback.check("tmp/agentd-UID");
+    fallback.check(&fallback.root.path().join("state"), "state/run");
+}
+
+#[test]
+fn fallback_uses_the_temp_directory_where_the_path_would_be_too_long() {
+    let fallback = Fallback::new();
+    fallback.check(&fallback.long_state(), "tmp/agentd-UID");
+    fallback.dir(&format!("tmp/agentd-{}", fallback.uid), 0o700);
+    fallback.check(&fallback.long_state(), "tmp/agentd-UID");
 }
 
 #[test]
 fn fallback_avoids_a_name_that_others_can_enter() {
     let fallback = Fallback::new();
     fallback.dir(&format!("tmp/agentd-{}", fallback.uid), 0o755);
-    fallback.check("state/run");
+    let long = fallback.long_state();
+    fallback.check(&long, long.join("run").to_str().unwrap());
 }
 
 #[test]
@@ -99,11 +112,13 @@ fn fallback_avoids_a_link_and_a_file() {
     let fallback = Fallback::new();
     let name = format!("agentd-{}", fallback.uid);
     let temp = fallback.dir("tmp", 0o700);
+    let long = fallback.long_state();
+    let own = long.join("run").to_str().unwrap().to_owned();
     std::os::unix::fs::symlink(fallback.dir("elsewhere", 0o700), temp.join(&name)).unwrap();
-    fallback.check("state/run");
+    fallback.check(&long, &own);
     std::fs::remove_file(temp.join(&name)).unwrap();
     std::fs::write(temp.join(&name), "").unwrap();
-    fallback.check("state/run");
+    fallback.check(&long, &own);
 }
 
 #[test]
