@@ -48,6 +48,10 @@ struct StoredSettings {
 impl Supervisor {
     /// Finds the session that an id, or the end of one, names, and its file.
     pub(super) async fn locate(&self, id: &SessionId) -> Result<(SessionId, Option<PathBuf>), SupervisorError> {
+        // Every id ends with nothing.
+        if id.as_str().is_empty() {
+            return Err(SupervisorError::UnknownSession(id.clone()));
+        }
         let mut found: Vec<(SessionId, Option<PathBuf>)> =
             self.live_with_tail(id.as_str()).into_iter().map(|id| (id, None)).collect();
         // A broken index must not hide a session: the names of the files say which is which.
