@@ -123,12 +123,13 @@ impl SessionActor {
             ("MODEL", model),
             ("REASONING_LEVEL", self.settings.thinking.as_str().to_owned()),
         ];
-        env.retain(|(name, _)| !name.starts_with("AGENTD_") && !name.starts_with("PI_"));
-        for (name, value) in facts {
-            env.push((format!("AGENTD_{name}"), value.clone()));
-            env.push((format!("PI_{name}"), value));
-        }
-        env.push(("PI_CODING_AGENT".to_owned(), "true".to_owned()));
+        let both =
+            |(name, value): (&str, String)| [(format!("AGENTD_{name}"), value.clone()), (format!("PI_{name}"), value)];
+        let mut own: Vec<_> = facts.into_iter().flat_map(both).collect();
+        own.push(("PI_CODING_AGENT".to_owned(), "true".to_owned()));
+        // A session started from another one's tool must not pass for it; what else the person set stays.
+        env.retain(|(name, _)| !own.iter().any(|(own, _)| own == name));
+        env.extend(own);
         env
     }
 
