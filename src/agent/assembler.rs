@@ -228,7 +228,11 @@ impl Block {
 fn tool_call(id: ToolCallId, name: String, text: &str, signature: Option<String>) -> ToolCall {
     let (arguments, arguments_error) = match args::parse(text) {
         Ok(arguments) => (arguments, None),
-        Err(error) => (Value::Object(serde_json::Map::new()), Some(error)),
+        // The raw text goes along, as in pi: the model is shown what it wrote.
+        Err(error) => {
+            let explained = format!("{error}\n\nReceived arguments:\n{text}");
+            (Value::Object(serde_json::Map::new()), Some(explained))
+        }
     };
     ToolCall { id, name, arguments, arguments_error, thought_signature: signature, arguments_text: None }
 }
