@@ -2,6 +2,7 @@
 //! how long a file may be, and that no method is without tests.
 #![allow(clippy::unwrap_used, reason = "a test: a panic names the place")]
 
+mod methods;
 mod order;
 mod source;
 mod tree;

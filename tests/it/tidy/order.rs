@@ -13,7 +13,7 @@ const ORDER: &[&[&str]] = &[
     &["session"],
     &["compaction"],
     &["permissions::policy"],
-    &["tools::edit_match", "tools::truncate"],
+    &["tools::edit_match", "tools::fold", "tools::truncate"],
     &["agent::event"],
     &[
         "provider::stream",
@@ -56,6 +56,7 @@ const PURE: &[&str] = &[
     "compaction",
     "permissions::policy",
     "tools::edit_match",
+    "tools::fold",
     "tools::truncate",
     "agent::event",
     "agent::machine",

@@ -1,0 +1,154 @@
+//! The command-line client, as scripts use it.
+
+use std::process::{Command, Output, Stdio};
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Daemon, Home, agentctl, bounded};
+use crate::model_server::ModelServer;
+
+fn command(home: &Home, args: &[&str]) -> Command {
+    let mut command = Command::new(agentctl());
+    command.args(args).env_clear().envs(home.env()).current_dir(home.cwd()).stdin(Stdio::null());
+    command
+}
+
+/// Starts it at once; the future is its end.
+fn ctl(home: &Home, args: &[&str]) -> impl Future<Output = Output> + use<> {
+    let mut command = command(home, args);
+    let run = tokio::task::spawn_blocking(move || command.output().expect("start agentctl"));
+    async move { bounded("the end of agentctl", run).await.expect("no panic") }
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[tokio::test]
+async fn run_prints_the_answer_on_stdout_and_activity_on_stderr() {
+    let call = json!({"blocks": [{"text": "Looking."}, {"tool": "bash", "args": {"command": "echo from-the-tool"}}]});
+    let server = ModelServer::replies(json!([call, {"text": "The answer."}, {"text": "Quiet answer."}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let output = ctl(daemon.home(), &["run", "--model", "fake/plain", "what", "is", "it"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("The answer.") && !out(&output).contains("from-the-tool"), "{}", out(&output));
+    assert!(err(&output).contains("bash"), "{}", err(&output));
+    let quiet = ctl(daemon.home(), &["run", "-q", "--model", "fake/plain", "again"]).await;
+    assert_eq!((out(&quiet), err(&quiet)), ("Quiet answer.\n", ""));
+    let listed = ctl(daemon.home(), &["ls", "--json"]).await;
+    assert!(out(&listed).contains("what is it") && out(&listed).contains("again"), "{}", out(&listed));
+}
+
+#[tokio::test]
+async fn run_starts_the_daemon_when_there_is_none() {
+    let server = ModelServer::replies(json!([{"text": "hello"}]));
+    let home = Home::with_models(&server);
+    let output = ctl(&home, &["run", "-q", "--model", "fake/plain", "x"]).await;
+    assert_eq!((output.status.code(), out(&output)), (Some(0), "hello\n"), "{}", err(&output));
+    assert_eq!(ctl(&home, &["daemon", "status"]).await.status.code(), Some(0));
+    assert_eq!(ctl(&home, &["daemon", "stop"]).await.status.code(), Some(0));
+    assert_eq!(ctl(&home, &["daemon", "status"]).await.status.code(), Some(75), "no daemon");
+}
+
+#[tokio::test]
+async fn exit_codes_tell_how_a_run_ended() {
+    let call = json!({"blocks": [{"tool": "bash", "args": {"command": "true"}}]});
+    let bad = json!({"status": 400, "body": {"error": {"message": "no such thing"}}});
+    let server = ModelServer::replies(json!([bad, call, call]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let home = daemon.home();
+    let provider = ctl(home, &["run", "--model", "fake/plain", "x"]).await;
+    assert_eq!(provider.status.code(), Some(5));
+    assert!(err(&provider).contains("no such thing"), "{}", err(&provider));
+    assert_eq!(ctl(home, &["run", "--model", "fake/plain", "--max-turns", "2", "x"]).await.status.code(), Some(6));
+    assert_eq!(ctl(home, &["run", "--no-such-option"]).await.status.code(), Some(2));
+    assert_eq!(ctl(home, &["run", "--model", "fake/nosuch", "x"]).await.status.code(), Some(1));
+    assert_eq!(ctl(home, &["tail", "no-such-session"]).await.status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_detached_run_is_waited_for_tailed_and_aborted() {
+    let gated = |gate: &str| json!({"text": "abc", "chunk": 1, "gates": {"2": gate}});
+    let server = ModelServer::replies(json!([gated("one"), gated("never")]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let home = daemon.home();
+    let started = ctl(home, &["run", "-d", "--model", "fake/plain", "x"]).await;
+    let id = out(&started).trim().to_owned();
+    assert_eq!(started.status.code(), Some(0));
+    let wait = ctl(home, &["wait", &id]);
+    server.release("one");
+    assert_eq!(wait.await.status.code(), Some(0));
+
+    let started = ctl(home, &["run", "-d", "-c", "go on"]).await;
+    assert_eq!(out(&started).trim(), id, "-c goes on in the session used last in this directory");
+    server.request(2).await;
+    let mut tail = command(home, &["tail", "--json", &id]).stdout(Stdio::piped()).spawn().unwrap();
+    let aborted = ctl(home, &["abort", &id]).await;
+    assert_eq!(aborted.status.code(), Some(0));
+    assert_eq!(ctl(home, &["wait", &id]).await.status.code(), Some(4), "the last run was aborted");
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+}
+
+#[tokio::test]
+async fn files_and_piped_input_come_before_the_text() {
+    use std::io::Write as _;
+    let server = ModelServer::replies(json!([{"text": "ok"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    daemon.home().write("notes.txt", "CONTENT OF NOTES\n");
+    let mut child = command(daemon.home(), &["run", "-q", "--model", "fake/plain", "explain", "@notes.txt"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"PIPED INPUT\n").unwrap();
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+    assert!(bounded("the end of agentctl", ended).await.unwrap().status.success());
+    let sent = server.requests()[0].messages().last().unwrap()["content"].to_string();
+    let place = |text: &str| sent.find(text).unwrap_or_else(|| panic!("{text} is not in {sent}"));
+    assert!(place("PIPED INPUT") < place("explain") && place("CONTENT OF NOTES") < place("explain"), "{sent}");
+    assert!(sent.contains("<file name=\\\"") && sent.contains("notes.txt"), "{sent}");
+}
+
+#[tokio::test]
+async fn any_method_can_be_called() {
+    let daemon = Daemon::start(Home::new());
+    let output = ctl(daemon.home(), &["rpc", "get_daemon_status"]).await;
+    let status: Value = serde_json::from_str(out(&output)).unwrap();
+    assert_eq!(status["pid"], daemon.pid());
+    let failed = ctl(daemon.home(), &["rpc", "get_state", r#"{"sessionId":"none"}"#]).await;
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(err(&failed).contains("none"), "{}", err(&failed));
+}
+
+#[tokio::test]
+async fn a_session_of_an_editor_is_seen_in_the_terminal() {
+    let daemon = Daemon::start(Home::new());
+    let mut front = Client::stdio(daemon.home());
+    front.ok("new_session", json!({"model": "demo", "name": "from the editor"})).await;
+    front.run("look around").await;
+    let listed = ctl(daemon.home(), &["ls"]).await;
+    assert!(out(&listed).contains("from the editor"), "{}", out(&listed));
+}
+
+#[tokio::test]
+async fn the_demo_shows_two_clients_on_one_session_and_says_how_to_attach() {
+    let home = Home::new();
+    home.write("README.md", "# A project\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+    command.arg("demo").env_clear().envs(home.env()).current_dir(home.cwd()).stdin(Stdio::null());
+    let run = tokio::task::spawn_blocking(move || command.output().expect("start agentd demo"));
+    let output = bounded("the end of the demo", run).await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}{}", out(&output), err(&output));
+    let said = format!("{}{}", out(&output), err(&output));
+    assert!(said.contains("attach"), "{said}");
+    let listed = ctl(&home, &["ls", "--json"]).await;
+    assert!(out(&listed).contains("demo/demo"), "{}", out(&listed));
+    let lines = home.only_session();
+    assert!(lines.iter().any(|line| line["message"]["role"] == "toolResult"), "real tool calls");
+}

@@ -1,0 +1,150 @@
+//! One recording: its setup, its transcript, its session files.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Value, json};
+
+use crate::fixtures;
+
+/// Who wrote a record of a transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dir {
+    /// The client, to pi.
+    In,
+    /// pi, to the client.
+    Out,
+    /// pi, to the model.
+    Request,
+    /// Anything else: replies, notes, standard error.
+    Other,
+}
+
+/// One record of a transcript.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) dir: Dir,
+    /// Milliseconds since the start of the recording; means nothing exact.
+    pub(super) at: f64,
+    pub(super) message: Value,
+}
+
+impl Record {
+    fn of(line: &Value) -> Self {
+        let dir = match line["dir"].as_str() {
+            Some("in") => Dir::In,
+            Some("out") => Dir::Out,
+            Some("llm-request") => Dir::Request,
+            _ => Dir::Other,
+        };
+        Self { dir, at: line["t"].as_f64().unwrap_or_default(), message: line["msg"].clone() }
+    }
+
+    /// Tells whether it is an event (and not an answer) of pi.
+    pub(super) fn is_event(&self) -> bool {
+        self.dir == Dir::Out && self.message["type"] != "response"
+    }
+}
+
+/// A recording.
+pub(super) struct Recording {
+    pub(super) name: String,
+    pub(super) setup: Value,
+    pub(super) records: Vec<Record>,
+    /// Lines of the session files, one list a file.
+    pub(super) sessions: Vec<Vec<Value>>,
+}
+
+impl Recording {
+    /// Reads a recording by name.
+    pub(super) fn load(name: &str) -> Self {
+        let folder = fixtures::folder();
+        let records = fixtures::json_lines(&folder.join(format!("transcripts/{name}.jsonl")));
+        let mut sessions = Vec::new();
+        for number in 1.. {
+            let suffix = if number == 1 { String::new() } else { format!(".{number}") };
+            let path = folder.join(format!("sessions/{name}{suffix}.jsonl"));
+            if !path.exists() {
+                break;
+            }
+            sessions.push(fixtures::json_lines(&path));
+        }
+        Self {
+            name: name.to_owned(),
+            setup: fixtures::json(&folder.join(format!("setups/{name}.json"))),
+            records: records.iter().map(Record::of).collect(),
+            sessions,
+        }
+    }
+
+    /// Returns the names of all recordings, sorted.
+    pub(super) fn names() -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(fixtures::folder().join("transcripts"))
+            .expect("the folder of transcripts")
+            .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the value of a command-line option that pi was started with.
+    pub(super) fn option(&self, name: &str) -> Option<&str> {
+        let args = self.setup["args"].as_array()?;
+        let place = args.iter().position(|arg| arg == name)?;
+        args.get(place + 1)?.as_str()
+    }
+
+    /// Returns pi's options that the player has no equivalent for.
+    pub(super) fn unknown_options(&self) -> Vec<String> {
+        let known = ["--mode", "rpc", "--model", "--thinking", "--tools", "--name"];
+        let values: HashSet<_> = known.iter().filter_map(|option| self.option(option)).collect();
+        let args = self.setup["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        args.filter(|arg| !known.contains(arg) && !values.contains(arg)).map(str::to_owned).collect()
+    }
+
+    /// Returns the model server's script with a gate wherever the client spoke while a reply was streaming, so that
+    /// it speaks at the same place again however fast the machine is; and the gate of each such `in` record.
+    pub(super) fn gated_script(&self) -> (Value, BTreeMap<usize, String>) {
+        let mut script = self.setup["scenario"].clone();
+        let mut gates = BTreeMap::new();
+        let mut open: Option<(usize, usize)> = None;
+        let mut request = 0;
+        for (index, record) in self.records.iter().enumerate() {
+            let message = &record.message;
+            match (record.dir, message["type"].as_str()) {
+                (Dir::Request, _) => request = number(&message["n"]),
+                (Dir::Out, Some("message_start")) if message["message"]["role"] == "assistant" => {
+                    open = Some((request, 0));
+                }
+                (Dir::Out, Some("message_update")) => {
+                    let kind = message["assistantMessageEvent"]["type"].as_str().unwrap_or_default();
+                    if let Some((_, deltas)) = open.as_mut().filter(|_| kind.ends_with("_delta")) {
+                        *deltas += 1;
+                    }
+                }
+                (Dir::Out, Some("message_end")) => open = None,
+                (Dir::In, _) => {
+                    if let Some((request, deltas)) = open {
+                        // The first chunk only names the role; each later one is one delta.
+                        let (reply, chunk) = (request - 1, deltas + 1);
+                        let gate = format!("reply {request} chunk {chunk}");
+                        if script["replies"][reply].get("blocks").is_some() {
+                            script["replies"][reply]["gates"][chunk.to_string()] = json!(gate);
+                            gates.insert(index, gate);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        (script, gates)
+    }
+
+    /// Returns the requests that pi sent to the model.
+    pub(super) fn requests(&self) -> Vec<Value> {
+        self.records.iter().filter(|record| record.dir == Dir::Request).map(|record| record.message.clone()).collect()
+    }
+}
+
+fn number(value: &Value) -> usize {
+    value.as_u64().and_then(|number| usize::try_from(number).ok()).expect("a number")
+}

@@ -1,0 +1,246 @@
+//! The test: which recordings are played, what was compared, and what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::canonical::Names;
+use super::compare::{Comparison, Kinded, restrict};
+use super::differences::{Differences, Lane, Whose};
+use super::lanes::{self, Side, Step, settle_tool_ends};
+use super::player::{self, Played};
+use super::recording::{Dir, Recording};
+
+/// Recordings that are played, with the commands left out because their methods are still to come.
+const PLAYED: &[(&str, &[&str])] = &[
+    ("abort-mid-stream", &[]),
+    ("abort-mid-tool", &[]),
+    ("bash-tool", &[]),
+    ("edit-write", &[]),
+    ("error-400-401", &[]),
+    ("follow-up-mid-run", &[]),
+    ("parallel-tools-order", &[]),
+    ("read-tool", &[]),
+    ("retry-429", &[]),
+    ("simple-text", &[]),
+    ("steer-mid-run", &[]),
+    ("stream-cut", &[]),
+    ("thinking-tools-parallel", &["get_tree"]),
+    ("unicode-text", &[]),
+];
+
+/// Plays at the same time: each has a daemon of its own.
+const AT_ONCE: usize = 3;
+
+/// Problems shown of one recording.
+const SHOWN: usize = 30;
+
+#[derive(Default)]
+struct Outcome {
+    problems: Vec<String>,
+    /// Steps compared by lane.
+    compared: BTreeMap<&'static str, usize>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recordings_come_out_as_recorded() {
+    let differences = Differences::load();
+    let wanted = std::env::var("GOLDEN").ok();
+    let names: Vec<_> =
+        PLAYED.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|wanted| name.contains(wanted))).collect();
+    let mut outcomes = BTreeMap::new();
+    for group in names.chunks(AT_ONCE) {
+        let plays = group.iter().map(|(name, skipped)| outcome(name, skipped, &differences));
+        for (group, outcome) in group.iter().zip(futures_util::future::join_all(plays).await) {
+            outcomes.insert(group.0, outcome);
+        }
+    }
+    let unused = if wanted.is_some() { Vec::new() } else { differences.unused() };
+    let report = report(&outcomes, &differences);
+    println!("{report}");
+    let failed = outcomes.values().any(|outcome| !outcome.problems.is_empty());
+    assert!(!failed, "recordings came out differently:\n{report}");
+    assert!(unused.is_empty(), "rows of differences.json that no recording needs: {unused:#?}");
+}
+
+#[test]
+fn the_page_of_differences_is_current() {
+    let page = Differences::load().page();
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        std::fs::write(Differences::page_path(), &page).expect("write the page");
+    }
+    let shown = std::fs::read_to_string(Differences::page_path()).unwrap_or_default();
+    assert_eq!(shown, page, "make proto-docs/differences.md again: UPDATE_PAGES=1 cargo test the_page_of_differences");
+}
+
+fn report(outcomes: &BTreeMap<&str, Outcome>, differences: &Differences) -> String {
+    let mut text = String::new();
+    let mut sums = BTreeMap::<&str, usize>::new();
+    for (name, outcome) in outcomes {
+        let counts: Vec<_> = outcome.compared.iter().map(|(lane, count)| format!("{count} {lane}")).collect();
+        let verdict = if outcome.problems.is_empty() { "same" } else { "DIFFERENT" };
+        writeln!(text, "{verdict:9} {name}: {}", counts.join(", ")).expect("write to a string");
+        for problem in outcome.problems.iter().take(SHOWN) {
+            writeln!(text, "    {problem}").expect("write to a string");
+        }
+        if outcome.problems.len() > SHOWN {
+            writeln!(text, "    and {} more", outcome.problems.len() - SHOWN).expect("write to a string");
+        }
+        for (lane, count) in &outcome.compared {
+            *sums.entry(lane).or_default() += count;
+        }
+    }
+    let same = outcomes.values().filter(|outcome| outcome.problems.is_empty()).count();
+    let all = Recording::names().len();
+    let sums: Vec<_> = sums.iter().map(|(lane, count)| format!("{count} {lane}")).collect();
+    writeln!(
+        text,
+        "{same} of {} played recordings as recorded ({} accepted differences); {} of {all} still to come; compared: {}",
+        outcomes.len(),
+        differences.len(),
+        all - PLAYED.len(),
+        sums.join(", "),
+    )
+    .expect("write to a string");
+    text
+}
+
+async fn outcome(name: &str, skipped: &[&str], differences: &Differences) -> Outcome {
+    let recording = Recording::load(name);
+    let played = player::play(&recording, skipped, differences).await;
+    let mut outcome = Outcome::default();
+    outcome.problems.extend(played.stopped.clone());
+    let mut comparison = Comparison { recording: name, differences, problems: Vec::new() };
+    let names = Names::recorded(&recording.sessions);
+    outcome.compared.insert("events", events(&recording, &names, &played, &mut comparison));
+    outcome.compared.insert("answers", answers(&recording, skipped, &names, &played, &mut comparison));
+    outcome.compared.insert("entries", entries(&recording, &names, &played, &mut comparison));
+    outcome.compared.insert("requests", requests(&recording, &names, &played, &mut comparison));
+    outcome.problems.extend(comparison.problems);
+    outcome.problems.extend(announced(&played));
+    outcome
+}
+
+fn events(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
+    let events = recording.records.iter().filter(|record| record.is_event()).map(|record| (record.at, &record.message));
+    let recorded = lanes::sort(Side::Recorded, events);
+    let sorted = lanes::sort(Side::Played, played.events.iter().map(|event| (0.0, event)));
+    let kept = |whose: Whose, steps: Vec<Step>, comparison: &Comparison<'_>| {
+        let dropped = |step: &Step| {
+            comparison.differences.is_dropped(comparison.recording, Lane::Events, whose, &step.kind, &step.value)
+        };
+        steps.into_iter().filter(|step| !dropped(step)).collect::<Vec<_>>()
+    };
+    let mut count = 0;
+    for (recorded, sorted) in [(recorded.run, sorted.run), (recorded.commanded, sorted.commanded)] {
+        let mut recorded = kept(Whose::Pi, recorded, comparison);
+        let mut sorted = kept(Whose::Agentd, sorted, comparison);
+        settle_tool_ends(&mut recorded, &mut sorted);
+        let recorded: Vec<_> = recorded.into_iter().map(|step| (step.kind, names.rewrite(&step.value))).collect();
+        let sorted: Vec<_> = sorted.into_iter().map(|step| (step.kind, played.names.rewrite(&step.value))).collect();
+        count += comparison.steps(Lane::Events, &recorded, &sorted);
+    }
+    for (call, text) in &recorded.output {
+        let text = names.rewrite(&json!(text));
+        let ours = played.names.rewrite(&json!(sorted.output.get(call).map_or("", String::as_str)));
+        let kind = "tool_execution_update".to_owned();
+        let (recorded, sorted) = (json!({"call": call, "output": text}), json!({"call": call, "output": ours}));
+        count += comparison.steps(Lane::Events, &[(kind.clone(), recorded)], &[(kind, sorted)]);
+    }
+    count
+}
+
+fn answers(
+    recording: &Recording,
+    skipped: &[&str],
+    names: &Names,
+    played: &Played,
+    comparison: &mut Comparison<'_>,
+) -> usize {
+    let (mut recorded_answers, mut played_answers) = (Vec::new(), Vec::new());
+    for (index, record) in recording.records.iter().enumerate().filter(|(_, record)| record.dir == Dir::In) {
+        let command = record.message["type"].as_str().unwrap_or_default();
+        if skipped.contains(&command) {
+            continue;
+        }
+        let recorded = recording.records[index..].iter().find(|answer| {
+            answer.dir == Dir::Out
+                && answer.message["type"] == "response"
+                && answer.message["id"] == record.message["id"]
+        });
+        let Some(recorded) = recorded else { continue };
+        let recorded = match recorded.message["success"].as_bool() {
+            Some(true) => json!({"ok": recorded.message.get("data").cloned().unwrap_or_else(|| json!({}))}),
+            _ => json!({"error": recorded.message["error"]}),
+        };
+        recorded_answers.push((command.to_owned(), names.rewrite(&recorded)));
+        if let Some(answer) = played.answers.get(&index) {
+            let ours = match answer.get("result") {
+                Some(result) => json!({"ok": reduced(command, result, &recorded["ok"])}),
+                None => json!({"error": answer["error"]["data"]["kind"]}),
+            };
+            played_answers.push((command.to_owned(), played.names.rewrite(&ours)));
+        }
+    }
+    comparison.steps(Lane::Answers, &recorded_answers, &played_answers)
+}
+
+/// Leaves out what an answer says beyond pi's; messages and entries are compared whole.
+fn reduced(command: &str, result: &Value, like: &Value) -> Value {
+    if !matches!(command, "get_messages" | "get_entries") {
+        return restrict(result, like);
+    }
+    let mut result = result.clone();
+    if let Some(members) = result.as_object_mut() {
+        members.shift_remove("seq");
+    }
+    result
+}
+
+fn entries(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
+    let kinded = |entry: &Value| {
+        let kind = entry["type"].as_str().unwrap_or_default();
+        let role = entry["message"]["role"].as_str().map(|role| format!("/{role}")).unwrap_or_default();
+        format!("{kind}{role}")
+    };
+    let steps = |sessions: &[Vec<Value>], names: &Names| -> Vec<Kinded> {
+        sessions.iter().flatten().map(|entry| (kinded(entry), names.rewrite(entry))).collect()
+    };
+    let recorded = comparison.keep(Lane::Entries, Whose::Pi, steps(&recording.sessions, names));
+    let sorted = comparison.keep(Lane::Entries, Whose::Agentd, steps(&played.sessions, &played.names));
+    comparison.steps(Lane::Entries, &recorded, &sorted)
+}
+
+fn requests(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
+    let step = |request: &Value, names: &Names| -> Kinded {
+        let mut body = request["body"].clone();
+        for message in body["messages"].as_array_mut().into_iter().flatten() {
+            if message["role"] == "system" {
+                message["content"] = json!("<system prompt>");
+            }
+        }
+        ("request".to_owned(), names.rewrite(&json!({"path": request["path"], "body": body})))
+    };
+    let recorded: Vec<_> = recording.requests().iter().map(|request| step(request, names)).collect();
+    let sorted: Vec<_> = played.requests.iter().map(|request| step(request, &played.names)).collect();
+    comparison.steps(Lane::Requests, &recorded, &sorted)
+}
+
+/// Checks that every message announced is in a file, as it was announced.
+fn announced(played: &Played) -> Vec<String> {
+    let mut problems = Vec::new();
+    for event in played.events.iter().filter(|event| event["type"] == "message_end") {
+        let entry = played.sessions.iter().flatten().find(|entry| entry["id"] == event["entryId"]);
+        let message = event.get("message");
+        match entry {
+            None => problems.push(format!("the message of entry {} was announced and is in no file", event["entryId"])),
+            Some(entry) if message.is_some_and(|message| *message != entry["message"]) => {
+                problems.push(format!("entry {} differs from its message_end", event["entryId"]));
+            }
+            Some(_) => {}
+        }
+    }
+    problems
+}

@@ -1,0 +1,156 @@
+//! A running `agentd serve`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Client, Home, PATIENCE};
+
+/// A daemon in a home.
+pub(crate) struct Daemon {
+    home: Arc<Home>,
+    extra: BTreeMap<String, String>,
+    child: Child,
+    starts: usize,
+}
+
+impl Daemon {
+    /// Starts a daemon and waits until it says that it is ready.
+    pub(crate) fn start(home: Home) -> Self {
+        Self::start_with(home, [])
+    }
+
+    /// Starts a daemon with more variables in its environment.
+    pub(crate) fn start_with<const N: usize>(home: Home, extra: [(&str, &str); N]) -> Self {
+        let home = Arc::new(home);
+        let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let child = spawn(&home, &extra, 0);
+        Self { home, extra, child, starts: 1 }
+    }
+
+    /// Returns the home.
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
+    /// Returns the daemon's process id.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
+    /// Connects over the socket and says who the client is.
+    pub(crate) async fn connect(&self) -> Client {
+        let mut client = Client::connect(&self.home.socket()).await;
+        client.front(&self.home.cwd(), &self.home.env()).await;
+        client
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).expect("signal the daemon");
+    }
+
+    /// Kills the daemon as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        let status = self.wait();
+        assert_eq!(status.signal(), Some(9), "the daemon had ended by itself: {status}");
+    }
+
+    /// Starts it again on the same home.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.home, &self.extra, self.starts);
+        self.starts += 1;
+    }
+
+    /// Asks the daemon to stop and returns how it ended.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        wait_for_exit(&mut self.child, "the daemon")
+    }
+
+    /// Returns what the daemon of the latest start wrote to its standard error.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(log_path(&self.home, self.starts - 1)).unwrap_or_default()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Already ended, or killed now; either way there is nothing to report.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the daemon's log ---\n{}--- end of the log ---", self.log());
+        }
+    }
+}
+
+/// Waits until a child has ended.
+#[track_caller]
+pub(crate) fn wait_for_exit(child: &mut Child, what: &str) -> ExitStatus {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("wait for a child") {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the end of {what}");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+fn log_path(home: &Home, start: usize) -> PathBuf {
+    home.root().join(format!("stderr.{start}"))
+}
+
+/// Starts `agentd serve` and waits for its readiness message (the one that systemd gets).
+fn spawn(home: &Home, extra: &BTreeMap<String, String>, start: usize) -> Child {
+    let notify_path = home.root().join(format!("notify.{start}"));
+    let notify = UnixDatagram::bind(&notify_path).expect("bind the readiness socket");
+    notify.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("bound the wait for readiness");
+    let log = File::create(log_path(home, start)).expect("create the log file");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_agentd"))
+        .arg("serve")
+        .env_clear()
+        .envs(home.env())
+        .env("NOTIFY_SOCKET", &notify_path)
+        .envs(extra)
+        .current_dir(home.user())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .expect("start agentd serve");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut message = [0; 512];
+        if let Ok(length) = notify.recv(&mut message)
+            && message[..length].split(|byte| *byte == b'\n').any(|line| line == b"READY=1")
+        {
+            return child;
+        }
+        let log = || fs::read_to_string(log_path(home, start)).unwrap_or_default();
+        if let Some(status) = child.try_wait().expect("wait for the daemon") {
+            panic!("the daemon ended before it was ready: {status}\n{}", log());
+        }
+        if Instant::now() > deadline {
+            let _killed = child.kill();
+            panic!("waited {PATIENCE:?} in vain for the daemon's readiness\n{}", log());
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! What a strict provider refuses about a request. Each finding is one line; an empty list means that it is legal.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+/// Longest tool-call id and tool name that providers accept.
+const MAX_ID: usize = 64;
+
+/// Checks a Chat Completions request.
+pub(crate) fn chat(request: &Value) -> Vec<String> {
+    let mut check = Check::default();
+    check.envelope(request);
+    match request["messages"].as_array() {
+        Some(messages) if !messages.is_empty() => check.messages(messages),
+        _ => check.report("messages is missing or empty"),
+    }
+    check.found
+}
+
+/// Checks an Anthropic Messages request.
+pub(crate) fn anthropic(request: &Value) -> Vec<String> {
+    let mut check = Check::default();
+    check.envelope(request);
+    if request["max_tokens"].as_u64().is_none_or(|tokens| tokens == 0) {
+        check.report("max_tokens is missing");
+    }
+    if let Some(system) = request["system"].as_array() {
+        system.iter().for_each(|part| check.part("system", part));
+    } else if request.get("system").is_some_and(|system| system.as_str().is_none_or(str::is_empty)) {
+        check.report("system is empty or of the wrong type");
+    }
+    match request["messages"].as_array() {
+        Some(messages) if !messages.is_empty() => check.alternating(messages),
+        _ => check.report("messages is missing or empty"),
+    }
+    check.found
+}
+
+#[derive(Default)]
+struct Check {
+    found: Vec<String>,
+    /// Ids of the calls of the whole conversation.
+    ids: HashSet<String>,
+    /// Calls of the assistant message right before that have no result yet.
+    open: Vec<String>,
+}
+
+impl Check {
+    fn report(&mut self, finding: impl Into<String>) {
+        self.found.push(finding.into());
+    }
+
+    fn envelope(&mut self, request: &Value) {
+        if request["model"].as_str().is_none_or(str::is_empty) {
+            self.report("model is missing");
+        }
+        if request.get("max_tokens").is_some() && request.get("max_completion_tokens").is_some() {
+            self.report("max_tokens and max_completion_tokens exclude each other");
+        }
+        if request.get("stream_options").is_some() && request["stream"] != Value::Bool(true) {
+            self.report("stream_options without stream");
+        }
+        if let Some(tools) = request.get("tools") {
+            self.tools(tools);
+        }
+    }
+
+    fn tools(&mut self, tools: &Value) {
+        let Some(tools) = tools.as_array().filter(|tools| !tools.is_empty()) else {
+            return self.report("tools is not a non-empty array");
+        };
+        let mut names = HashSet::new();
+        for tool in tools {
+            // Anthropic names the members directly, and the schema `input_schema`.
+            let function = tool.get("function").unwrap_or(tool);
+            let name = function["name"].as_str().unwrap_or_default();
+            if tool.get("function").is_some() && tool["type"] != "function" || !is_legal_id(name) {
+                self.report(format!("tool {name:?} is no function with a legal name"));
+            }
+            let schema = function.get("parameters").or_else(|| function.get("input_schema"));
+            if schema.and_then(|schema| schema.get("type")) != Some(&Value::from("object")) {
+                self.report(format!("parameters of tool {name} are no object schema"));
+            }
+            if !names.insert(name) {
+                self.report(format!("tool {name} is listed twice"));
+            }
+        }
+    }
+
+    fn messages(&mut self, messages: &[Value]) {
+        let mut before = "";
+        for (index, message) in messages.iter().enumerate() {
+            let role = message["role"].as_str().unwrap_or_default();
+            if index == 0 && !matches!(role, "system" | "developer") {
+                self.report(format!("the first message is {role:?}, not the system prompt"));
+            }
+            if role != "tool" {
+                self.results_complete(index);
+            }
+            match role {
+                "system" | "developer" | "user" => self.content(index, message),
+                "assistant" => self.assistant(index, message, before),
+                "tool" => self.result(index, message),
+                other => self.report(format!("message {index} has the unknown role {other:?}")),
+            }
+            before = role;
+        }
+        self.results_complete(messages.len());
+        if matches!(before, "assistant") {
+            self.report("the last message is the assistant's: there is nothing to answer");
+        }
+    }
+
+    fn assistant(&mut self, index: usize, message: &Value, before: &str) {
+        if before == "assistant" {
+            self.report(format!("message {index} is the second assistant message in a row"));
+        }
+        let calls = message.get("tool_calls");
+        if message["content"].is_null() && calls.is_none() {
+            self.report(format!("assistant message {index} has neither content nor tool calls"));
+        }
+        if !message["content"].is_null() {
+            self.content(index, message);
+        }
+        match calls.map(Value::as_array) {
+            None => {}
+            Some(Some(calls)) if !calls.is_empty() => calls.iter().for_each(|call| self.call(index, call)),
+            Some(_) => self.report(format!("tool_calls of message {index} is not a non-empty array")),
+        }
+    }
+
+    fn call(&mut self, index: usize, call: &Value) {
+        let id = call["id"].as_str().unwrap_or_default();
+        if !is_legal_id(id) {
+            self.report(format!("message {index} has a call with the illegal id {id:?}"));
+        }
+        if !self.ids.insert(id.to_owned()) {
+            self.report(format!("message {index} has a call with the id {id}, which an earlier call has"));
+        }
+        let name = call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        if call["type"] != "function" || !is_legal_id(name) {
+            self.report(format!("call {id} is no function call with a legal name: {name:?}"));
+        }
+        let arguments = call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default();
+        if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
+            self.report(format!("arguments of call {id} are no JSON object: {arguments:?}"));
+        }
+        self.open.push(id.to_owned());
+    }
+
+    fn result(&mut self, index: usize, message: &Value) {
+        let id = message["tool_call_id"].as_str().unwrap_or_default();
+        match self.open.iter().position(|open| open == id) {
+            Some(place) => {
+                self.open.remove(place);
+            }
+            None => self.report(format!(
+                "message {index} is a result for {id:?}, which is no open call of the assistant message before it"
+            )),
+        }
+        self.content(index, message);
+    }
+
+    fn results_complete(&mut self, index: usize) {
+        for id in std::mem::take(&mut self.open) {
+            self.report(format!("call {id} has no result before message {index}"));
+        }
+    }
+
+    /// Anthropic: user and assistant take turns; the results of a turn's calls begin the next user message.
+    fn alternating(&mut self, messages: &[Value]) {
+        let mut expected = "user";
+        for (index, message) in messages.iter().enumerate() {
+            if message["role"] != expected {
+                self.report(format!("message {index} is {}, where {expected} was due", message["role"]));
+            }
+            let parts = message["content"].as_array();
+            match parts {
+                Some(parts) => self.parts(index, message["role"] == "assistant", parts),
+                None => self.content(index, message),
+            }
+            if message["role"] == "user" {
+                self.results_complete(index + 1);
+            }
+            expected = if message["role"] == "user" { "assistant" } else { "user" };
+        }
+        self.results_complete(messages.len());
+        if expected == "user" {
+            self.report("the last message is the assistant's: there is nothing to answer");
+        }
+    }
+
+    fn parts(&mut self, index: usize, of_assistant: bool, parts: &[Value]) {
+        if parts.is_empty() {
+            self.report(format!("content of message {index} is empty"));
+        }
+        let mut results_over = false;
+        for part in parts {
+            match part["type"].as_str() {
+                Some("tool_use") if of_assistant => self.tool_use(index, part),
+                Some("tool_result") if !of_assistant => {
+                    if results_over {
+                        self.report(format!("message {index} has a result after other content"));
+                    }
+                    self.tool_result(index, part);
+                }
+                Some("thinking") if of_assistant => {
+                    if part["signature"].as_str().is_none_or(str::is_empty) {
+                        self.report(format!("message {index} has thinking without a signature"));
+                    }
+                }
+                Some("redacted_thinking") if of_assistant => {}
+                _ => {
+                    results_over = true;
+                    self.part(&format!("message {index}"), part);
+                }
+            }
+        }
+    }
+
+    fn tool_use(&mut self, index: usize, part: &Value) {
+        let id = part["id"].as_str().unwrap_or_default();
+        if !is_legal_id(id) || !is_legal_id(part["name"].as_str().unwrap_or_default()) {
+            self.report(format!("message {index} has a call with an illegal id or name: {id:?} {}", part["name"]));
+        }
+        if !self.ids.insert(id.to_owned()) {
+            self.report(format!("message {index} has a call with the id {id}, which an earlier call has"));
+        }
+        if !part["input"].is_object() {
+            self.report(format!("input of call {id} is no object: {}", part["input"]));
+        }
+        self.open.push(id.to_owned());
+    }
+
+    fn tool_result(&mut self, index: usize, part: &Value) {
+        let id = part["tool_use_id"].as_str().unwrap_or_default();
+        match self.open.iter().position(|open| open == id) {
+            Some(place) => {
+                self.open.remove(place);
+            }
+            None => self.report(format!(
+                "message {index} is a result for {id:?}, which is no open call of the assistant message before it"
+            )),
+        }
+        for part in part["content"].as_array().into_iter().flatten() {
+            self.part(&format!("message {index}"), part);
+        }
+    }
+
+    /// Content is a text that is not empty, or parts of which none is empty.
+    fn content(&mut self, index: usize, message: &Value) {
+        match &message["content"] {
+            Value::String(text) if !text.is_empty() => {}
+            Value::Array(parts) if !parts.is_empty() => {
+                for part in parts {
+                    self.part(&format!("message {index}"), part);
+                }
+            }
+            other => self.report(format!("content of message {index} is empty or of the wrong type: {other}")),
+        }
+    }
+
+    fn part(&mut self, place: &str, part: &Value) {
+        let legal = match part["type"].as_str() {
+            Some("text") => part["text"].as_str().is_some_and(|text| !text.is_empty()),
+            Some("image_url") => part.pointer("/image_url/url").and_then(Value::as_str).is_some_and(is_image_url),
+            Some("image") => part.pointer("/source/data").and_then(Value::as_str).is_some_and(|data| !data.is_empty()),
+            _ => false,
+        };
+        if !legal {
+            let shown: String = part.to_string().chars().take(120).collect();
+            self.report(format!("{place} has an empty or illegal part: {shown}"));
+        }
+    }
+}
+
+fn is_image_url(url: &str) -> bool {
+    url.starts_with("http") || url.strip_prefix("data:image/").is_some_and(|rest| rest.contains(";base64,"))
+}
+
+fn is_legal_id(id: &str) -> bool {
+    (1..=MAX_ID).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(messages: Value, expected: &[&str]) {
+        assert_eq!(chat(&json!({"model": "m", "messages": messages})), expected);
+    }
+
+    fn calls(ids: &[&str]) -> Value {
+        let calls: Vec<_> = ids
+            .iter()
+            .map(|id| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}}))
+            .collect();
+        json!({"role": "assistant", "content": null, "tool_calls": calls})
+    }
+
+    fn result(id: &str) -> Value {
+        json!({"role": "tool", "content": "x", "tool_call_id": id})
+    }
+
+    fn system() -> Value {
+        json!({"role": "system", "content": "s"})
+    }
+
+    fn user() -> Value {
+        json!({"role": "user", "content": "u"})
+    }
+
+    #[test]
+    fn legal_conversations_pass() {
+        check(json!([system(), user()]), &[]);
+        check(json!([system(), user(), calls(&["a", "b"]), result("b"), result("a"), user()]), &[]);
+        check(json!([system(), user(), calls(&["a"]), result("a"), calls(&["b"]), result("b")]), &[]);
+        check(json!([system(), {"role": "user", "content": [{"type": "text", "text": "u"}]}]), &[]);
+    }
+
+    #[test]
+    fn calls_and_results_pair_up() {
+        check(
+            json!([system(), user(), calls(&["a"])]),
+            &[
+                "call a has no result before message 3",
+                "the last message is the assistant's: there is nothing to answer",
+            ],
+        );
+        check(json!([system(), user(), calls(&["a"]), user()]), &["call a has no result before message 3"]);
+        check(
+            json!([system(), user(), result("a")]),
+            &["message 2 is a result for \"a\", which is no open call of the assistant message before it"],
+        );
+        check(
+            json!([system(), user(), calls(&["a"]), result("a"), result("a")]),
+            &["message 4 is a result for \"a\", which is no open call of the assistant message before it"],
+        );
+        check(
+            json!([system(), user(), calls(&["a"]), result("a"), calls(&["a"]), result("a")]),
+            &["message 4 has a call with the id a, which an earlier call has"],
+        );
+        check(
+            json!([system(), user(), calls(&["a|b"]), result("a|b")]),
+            &["message 2 has a call with the illegal id \"a|b\""],
+        );
+    }
+
+    #[test]
+    fn roles_and_contents_are_checked() {
+        check(json!([user()]), &["the first message is \"user\", not the system prompt"]);
+        check(
+            json!([system(), {"role": "user", "content": ""}]),
+            &["content of message 1 is empty or of the wrong type: \"\""],
+        );
+        check(
+            json!([system(), {"role": "user", "content": [{"type": "text", "text": ""}]}]),
+            &["message 1 has an empty or illegal part: {\"type\":\"text\",\"text\":\"\"}"],
+        );
+        check(
+            json!([system(), user(), {"role": "assistant", "content": null}, user()]),
+            &["assistant message 2 has neither content nor tool calls"],
+        );
+        check(json!([]), &["messages is missing or empty"]);
+    }
+
+    #[test]
+    fn anthropic_conversations_are_checked() {
+        let check = |messages: Value| anthropic(&json!({"model": "m", "max_tokens": 1, "messages": messages}));
+        let user = json!({"role": "user", "content": "u"});
+        let calls = json!({"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a", "name": "read", "input": {}},
+            {"type": "tool_use", "id": "b", "name": "read", "input": {}},
+        ]});
+        let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
+        let results = |parts: Value| json!({"role": "user", "content": parts});
+        let text = json!({"type": "text", "text": "t"});
+        assert_eq!(check(json!([user, calls, results(json!([result("a"), result("b"), text]))])), Vec::<String>::new());
+        assert_eq!(
+            check(json!([user, calls, results(json!([result("a")]))])),
+            ["call b has no result before message 3"]
+        );
+        assert_eq!(
+            check(json!([user, calls, results(json!([result("a"), text, result("b")]))])),
+            ["message 2 has a result after other content",]
+        );
+        assert_eq!(check(json!([user, user])), ["message 1 is \"user\", where assistant was due"]);
+    }
+
+    #[test]
+    fn tools_are_checked() {
+        let request = |tools: Value| chat(&json!({"model": "m", "messages": [system(), user()], "tools": tools}));
+        let tool = json!({"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}});
+        assert_eq!(request(json!([tool])), Vec::<String>::new());
+        assert_eq!(request(json!([])), ["tools is not a non-empty array"]);
+        assert_eq!(request(json!([tool, tool])), ["tool read is listed twice"]);
+    }
+}

@@ -1,0 +1,12 @@
+//! The wire: a file for each resource, and one each for what holds for all methods.
+
+mod attach;
+mod batch;
+mod connection;
+mod envelope;
+mod framing;
+mod params;
+mod queue;
+mod run;
+mod session;
+mod stock_client;

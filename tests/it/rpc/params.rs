@@ -1,0 +1,153 @@
+//! What holds for every method: bad parameters are named, an unknown session and a missing one have errors of their own.
+
+use std::collections::BTreeSet;
+
+use agentd_protocol::methods::{REGISTRY, Scope};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{Daemon, Home};
+
+/// Illegal parameters of each method, and the parameter at fault. Every method takes the first rows' `sessionId`.
+fn illegal() -> Vec<(&'static str, Value, &'static str)> {
+    let mut rows = vec![
+        ("initialize", json!({"clientInfo": 5}), "clientInfo"),
+        ("shutdown", json!({"reason": 5}), "reason"),
+        ("get_available_models", json!({"sessionId": 5}), "sessionId"),
+        ("new_session", json!({"cwd": 5}), "cwd"),
+        ("new_session", json!({"cwd": "relative/folder"}), "cwd"),
+        ("new_session", json!({"model": 5}), "model"),
+        ("new_session", json!({"tools": "read"}), "tools"),
+        ("new_session", json!({"tools": ["nosuchtool"], "model": "demo"}), "tools"),
+        ("new_session", json!({"maxTurns": 0, "model": "demo"}), "maxTurns"),
+        ("new_session", json!({"mode": "reckless", "model": "demo"}), "mode"),
+        ("new_session", json!({"attach": "yes"}), "attach"),
+        ("new_session", json!({"view": "sideways"}), "view"),
+        ("list_sessions", json!({"limit": "many"}), "limit"),
+        ("list_sessions", json!({"limit": 0}), "limit"),
+        ("list_sessions", json!({"cursor": 5}), "cursor"),
+        ("list_sessions", json!({"cursor": "no cursor of ours"}), "cursor"),
+        ("attach", json!({"since": 5}), "since"),
+        ("attach", json!({"since": {"epoch": "x"}}), "since"),
+        ("attach", json!({"since": {"epoch": "x", "seq": -1}}), "since"),
+        ("attach", json!({"view": "sideways"}), "view"),
+        ("attach", json!({"history": 1}), "history"),
+        ("prompt", json!({}), "message"),
+        ("prompt", json!({"message": 5}), "message"),
+        ("prompt", json!({"message": "x", "images": "none"}), "images"),
+        ("prompt", json!({"message": "x", "ifBusy": "shout"}), "ifBusy"),
+        ("prompt", json!({"message": "x", "clientMessageId": 5}), "clientMessageId"),
+        ("steer", json!({}), "message"),
+        ("steer", json!({"message": ["x"]}), "message"),
+        ("follow_up", json!({}), "message"),
+        ("follow_up", json!({"message": null}), "message"),
+        ("get_entries", json!({"since": 5}), "since"),
+        ("get_entries", json!({"limit": "all"}), "limit"),
+        ("get_entries", json!({"branch": "yes"}), "branch"),
+        ("set_session_name", json!({}), "name"),
+        ("set_session_name", json!({"name": 5}), "name"),
+        ("set_session_name", json!({"name": "  "}), "name"),
+        ("set_model", json!({}), "model"),
+        ("set_model", json!({"model": 5}), "model"),
+        ("set_model", json!({"provider": "fake"}), "modelId"),
+        ("set_thinking_level", json!({}), "level"),
+        ("set_thinking_level", json!({"level": "furious"}), "level"),
+        ("set_env", json!({}), "env"),
+        ("set_env", json!({"env": {"A": 5}}), "env"),
+    ];
+    let session_methods = REGISTRY.iter().filter(|method| method.scope == Scope::Session);
+    rows.extend(
+        session_methods.map(|method| (method.name, with(legal(method.name), "sessionId", json!(5)), "sessionId")),
+    );
+    rows
+}
+
+/// Legal parameters of a session method, without `sessionId`.
+fn legal(method: &str) -> Value {
+    match method {
+        "prompt" | "steer" | "follow_up" => json!({"message": "hello"}),
+        "set_session_name" => json!({"name": "n"}),
+        "set_model" => json!({"model": "demo/demo"}),
+        "set_thinking_level" => json!({"level": "off"}),
+        "set_env" => json!({"env": {}}),
+        _ => json!({}),
+    }
+}
+
+fn with(mut params: Value, name: &str, value: Value) -> Value {
+    params[name] = value;
+    params
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    let mut wrong = Vec::new();
+    for (method, params, param) in illegal() {
+        match client.call(method, params.clone()).await {
+            Err(error) if error.code == -32602 && names(&error.data["param"], param) => {}
+            outcome => wrong.push(format!("{method} {params}: {outcome:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "-32602 with the parameter's name was wanted:\n{}", wrong.join("\n"));
+}
+
+/// A member of a parameter (`since.seq`, `env.A`) names the parameter too.
+fn names(named: &Value, param: &str) -> bool {
+    named.as_str().is_some_and(|named| named.split(['.', '[']).next() == Some(param))
+}
+
+#[test]
+fn every_method_with_parameters_has_rows() {
+    let rows: BTreeSet<_> = illegal().into_iter().map(|(method, _, _)| method).collect();
+    let without: Vec<_> = REGISTRY.iter().map(|method| method.name).filter(|name| !rows.contains(name)).collect();
+    // These take no parameters.
+    assert_eq!(without, ["ping", "get_daemon_status"]);
+}
+
+#[tokio::test]
+async fn an_unknown_session_has_an_error_of_its_own() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    let session_methods = REGISTRY.iter().filter(|method| method.scope == Scope::Session).map(|method| method.name);
+    for method in session_methods.chain(["get_available_models"]) {
+        for id in ["01a22bed-0000-7000-8000-00000000dead", "", "../../etc/passwd"] {
+            let error = client.err(method, with(legal(method), "sessionId", json!(id))).await;
+            assert_eq!((error.code, error.kind()), (-32001, "unknown_session"), "{method} {id:?}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_current_session_the_id_is_asked_for() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    for method in REGISTRY.iter().filter(|method| method.scope == Scope::Session) {
+        let error = client.err(method.name, legal(method.name)).await;
+        assert_eq!((error.code, error.kind()), (-32002, "no_session"), "{}: {error:?}", method.name);
+    }
+}
+
+#[tokio::test]
+async fn unknown_members_are_ignored() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.ok("ping", json!({"more": 1})).await;
+    client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "demo", "more": {}})).await;
+    client.ok("get_state", json!({"more": []})).await;
+}
+
+#[tokio::test]
+async fn session_answers_carry_the_seq_they_reflect() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    let not_run = ["prompt", "continue", "detach"];
+    for method in REGISTRY.iter().filter(|method| method.scope == Scope::Session && !not_run.contains(&method.name)) {
+        let result = client.ok(method.name, legal(method.name)).await;
+        assert!(result["seq"].is_u64(), "{}: {result}", method.name);
+    }
+}

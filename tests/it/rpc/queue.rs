@@ -1,0 +1,116 @@
+//! The queues: steer, follow_up, clear_queue.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{Daemon, Home};
+use crate::model_server::ModelServer;
+
+fn user_texts(request: &crate::model_server::Recorded) -> Vec<String> {
+    let users = request.messages().iter().filter(|message| message["role"] == "user");
+    users
+        .map(|message| {
+            message["content"]
+                .as_str()
+                .map_or_else(|| message["content"][0]["text"].as_str().unwrap().to_owned(), str::to_owned)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn steer_and_follow_up_while_idle_stay_queued() {
+    let server = ModelServer::replies(json!([{"text": "a"}, {"text": "b"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    assert_eq!(client.ok("steer", json!({"message": "s"})).await["disposition"], "queued");
+    assert_eq!(client.ok("follow_up", json!({"message": "f"})).await["disposition"], "queued");
+    let state = client.ok("get_state", json!({})).await;
+    assert_eq!((&state["pendingMessageCount"], &state["isStreaming"]), (&json!(2), &json!(false)));
+    client.run("p").await;
+    let requests = server.requests();
+    assert_eq!(user_texts(&requests[0]), ["p", "s"], "steering goes right after the prompt, in the same request");
+    assert_eq!(user_texts(&requests[1]), ["p", "s", "f"]);
+}
+
+#[tokio::test]
+async fn queue_update_comes_before_the_answer() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    for (method, steering, follow_up) in [("steer", json!(["m"]), json!([])), ("follow_up", json!(["m"]), json!(["m"]))]
+    {
+        let id = client.request(method, json!({"message": "m"})).await;
+        let event = client.events_until("queue_update").await.pop().unwrap();
+        assert_eq!(event["event"], json!({"type": "queue_update", "steering": steering, "followUp": follow_up}));
+        let answer = client.next().await.unwrap();
+        assert_eq!((&answer["id"], &answer["result"]["seq"]), (&json!(id), &event["seq"]));
+    }
+}
+
+#[tokio::test]
+async fn clear_queue_returns_what_was_in_it_and_always_tells() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    client.ok("steer", json!({"message": "s"})).await;
+    client.ok("follow_up", json!({"message": "f"})).await;
+    let cleared = client.ok("clear_queue", json!({})).await;
+    assert_eq!((&cleared["steering"], &cleared["followUp"]), (&json!(["s"]), &json!(["f"])));
+    let again = client.ok("clear_queue", json!({})).await;
+    assert_eq!((&again["steering"], &again["followUp"]), (&json!([]), &json!([])));
+    let mut updates = Vec::new();
+    while updates.len() < 4 {
+        updates.push(client.events_until("queue_update").await.pop().unwrap()["event"].take());
+    }
+    let empty = json!({"type": "queue_update", "steering": [], "followUp": []});
+    assert_eq!(updates[2..], [empty.clone(), empty]);
+}
+
+#[tokio::test]
+async fn a_repeated_client_message_id_queues_nothing_twice() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "demo").await;
+    for _ in 0..2 {
+        client.ok("steer", json!({"message": "s", "clientMessageId": "q-1"})).await;
+        client.ok("follow_up", json!({"message": "f", "clientMessageId": "q-2"})).await;
+    }
+    assert_eq!(client.ok("get_state", json!({})).await["pendingMessageCount"], 2);
+}
+
+#[tokio::test]
+async fn b174_an_image_alone_is_delivered() {
+    let server = ModelServer::replies(json!([{"text": "a", "gates": {"1": "go"}}, {"text": "b"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/thinker").await;
+    client.ok("prompt", json!({"message": "p"})).await;
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    client.ok("steer", json!({"message": "", "images": [image]})).await;
+    server.release("go");
+    client.events_until("agent_settled").await;
+    let content = server.requests()[1].messages().last().unwrap()["content"].clone();
+    let kinds: Vec<_> = content.as_array().unwrap().iter().map(|part| part["type"].clone()).collect();
+    assert_eq!(kinds, ["image_url"], "no empty text part");
+    assert_eq!(client.ok("get_state", json!({})).await["pendingMessageCount"], json!(0));
+}
+
+#[tokio::test]
+async fn what_abort_leaves_in_the_queue_comes_with_the_next_prompt() {
+    let sleep = json!({"blocks": [{"tool": "bash", "args": {"command": "echo up; sleep 60"}}]});
+    let server = ModelServer::replies(json!([sleep, {"text": "a"}, {"text": "b"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "p"})).await;
+    client.events_until("tool_execution_update").await;
+    client.ok("follow_up", json!({"message": "f"})).await;
+    client.ok("abort", json!({})).await;
+    client.events_until("agent_settled").await;
+    assert_eq!(client.ok("get_state", json!({})).await["pendingMessageCount"], 1);
+    client.run("next").await;
+    assert_eq!(user_texts(&server.requests()[2]), ["p", "next", "f"]);
+    let left: Vec<Value> = Vec::new();
+    assert_eq!(client.ok("clear_queue", json!({})).await["followUp"], json!(left));
+}

@@ -1,0 +1,302 @@
+//! Runs: prompt, abort, continue, wait.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{Daemon, Home};
+use crate::model_server::ModelServer;
+
+/// A reply that stops in the middle of `abcdef` until the gate `go` is released.
+fn gated() -> Value {
+    json!({"text": "abcdef", "chunk": 2, "gates": {"2": "go"}})
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["event"]["type"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn prompt_is_answered_when_its_entry_is_on_disk() {
+    let server = ModelServer::replies(json!([gated()]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    let answer = client.ok("prompt", json!({"message": "hello"})).await;
+    let lines = daemon.home().only_session();
+    let types: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["session", "model_change", "thinking_level_change", "message", "message"]);
+    let user = lines.last().unwrap();
+    assert_eq!(user["message"]["content"], json!([{"type": "text", "text": "hello"}]));
+    assert_eq!((&answer["disposition"], &answer["entryId"]), (&json!("started"), &user["id"]));
+    server.release("go");
+    client.events_until("agent_settled").await;
+}
+
+#[tokio::test]
+async fn seq_is_contiguous_and_answers_come_after_the_events_they_reflect() {
+    let server = ModelServer::replies(json!([{"text": "abcdef", "chunk": 1}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let made = client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "fake/plain"})).await;
+    let mut seq = made["seq"].as_u64().unwrap();
+    let prompt = client.request("prompt", json!({"message": "x"})).await;
+    let mut answered_at = None;
+    loop {
+        let message = client.next().await.unwrap();
+        if message["id"] == prompt {
+            answered_at = message["result"]["seq"].as_u64();
+            assert!(
+                answered_at <= Some(seq),
+                "events up to the answer's seq are written before it: {answered_at:?} {seq}"
+            );
+            continue;
+        }
+        seq += 1;
+        assert_eq!(message["params"]["seq"], seq);
+        if message["params"]["event"]["type"] == "agent_settled" {
+            break;
+        }
+    }
+    assert!(answered_at.is_some(), "the answer comes before the end of the run");
+}
+
+#[tokio::test]
+async fn a_prompt_during_a_run_is_refused_or_queued_as_told() {
+    let server = ModelServer::replies(json!([gated(), {"text": "steered"}, {"text": "followed"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "one"})).await;
+    let error = client.err("prompt", json!({"message": "refused"})).await;
+    assert_eq!((error.code, error.kind(), &error.data["retryable"]), (-32003, "busy", &json!(true)));
+    client.err("prompt", json!({"message": "refused", "ifBusy": "reject"})).await;
+    let steer = client.ok("prompt", json!({"message": "steer", "ifBusy": "steer"})).await;
+    let follow = client.ok("prompt", json!({"message": "follow", "streamingBehavior": "followUp"})).await;
+    assert_eq!((&steer["disposition"], &follow["disposition"]), (&json!("queued"), &json!("queued")));
+    server.release("go");
+    client.events_until("agent_settled").await;
+    let texts: Vec<_> = server.requests()[2].messages()[1..].iter().map(text).collect();
+    assert_eq!(texts, ["one", "abcdef", "steer", "steered", "follow"]);
+}
+
+/// Returns a message's text, however its content is spelled.
+fn text(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        parts => parts.as_array().unwrap().iter().filter_map(|part| part["text"].as_str()).collect(),
+    }
+}
+
+#[tokio::test]
+async fn b153_two_prompts_in_one_write_never_make_two_runs() {
+    let server = ModelServer::replies(json!([gated()]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    let prompt = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": "prompt", "params": {"message": id}});
+    client.send_raw(format!("{}\n{}\n", prompt("a"), prompt("b"))).await;
+    assert_eq!(client.answer("a").await.unwrap()["disposition"], "started");
+    assert_eq!(client.answer("b").await.unwrap_err().kind(), "busy");
+    server.release("go");
+    let events = client.events_until("agent_settled").await;
+    assert_eq!(kinds(&events).iter().filter(|kind| **kind == "agent_start").count(), 1);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_empty_prompt_is_stored_and_not_sent() {
+    let server = ModelServer::replies(json!([{"text": "hm"}, {"text": "yes"}]));
+    // As pi: without the empty message the request ends with the answer before, which a strict provider refuses.
+    server.be_lenient();
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.run("first").await;
+    client.run("").await;
+    let users: Vec<_> =
+        server.requests()[1].messages().iter().filter(|message| message["role"] == "user").map(text).collect();
+    assert_eq!(users, ["first"]);
+}
+
+#[tokio::test]
+async fn a_repeated_client_message_id_runs_nothing_twice() {
+    let server = ModelServer::replies(json!([gated(), {"text": "second"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    let params = json!({"sessionId": session, "message": "once", "clientMessageId": "cm-1"});
+    let first = client.ok("prompt", params.clone()).await;
+    let during = client.ok("prompt", params.clone()).await;
+    server.release("go");
+    client.events_until("agent_settled").await;
+    let after = client.ok("prompt", params.clone()).await;
+    daemon.kill();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    let restarted = client.ok("prompt", params).await;
+    for repeat in [during, after, restarted] {
+        assert_eq!((&repeat["disposition"], &repeat["entryId"]), (&first["disposition"], &first["entryId"]));
+    }
+    assert_eq!(server.requests().len(), 1);
+    let users = daemon.home().only_session().iter().filter(|line| line["message"]["role"] == "user").count();
+    assert_eq!(users, 1);
+}
+
+#[tokio::test]
+async fn abort_settles_before_it_answers_and_a_prompt_starts_at_once() {
+    let server = ModelServer::replies(json!([gated(), {"text": "fresh"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "x"})).await;
+    client.events_until("message_update").await;
+    let abort = client.request("abort", json!({})).await;
+    let prompt = client.request("prompt", json!({"message": "y"})).await;
+    let mut order = Vec::new();
+    while order.len() < 3 {
+        let message = client.next().await.unwrap();
+        if message["params"]["event"]["type"] == "agent_settled" {
+            assert_eq!(message["params"]["event"]["aborted"], true);
+            assert_eq!(message["params"]["event"]["reason"], "aborted");
+            order.push("settled");
+        } else if message["id"] == abort {
+            order.push("abort");
+        } else if message["id"] == prompt {
+            // Applied in order: the abort was going on, or had ended.
+            order.push(if message.get("result").is_some() { "started" } else { "busy" });
+        }
+    }
+    assert_eq!(
+        order.iter().position(|step| *step == "settled"),
+        Some(order.iter().position(|s| *s == "abort").unwrap() - 1)
+    );
+    server.client_gone(1).await;
+    if !order.contains(&"started") {
+        client.ok("prompt", json!({"message": "y"})).await;
+    }
+    let events = client.events_until("agent_settled").await;
+    assert_eq!(events.last().unwrap()["event"]["reason"], "done");
+}
+
+#[tokio::test]
+async fn b163_abort_while_idle_is_a_success_without_events() {
+    let server = ModelServer::replies(json!([{"text": "a"}, {"text": "b"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    let before = client.ok("abort", json!({})).await["seq"].clone();
+    client.run("x").await;
+    client.ok("abort", json!({})).await;
+    let second = client.ok("abort", json!({})).await["seq"].clone();
+    assert_eq!(client.ok("get_state", json!({})).await["seq"], second);
+    assert_ne!(before, second);
+    let events = client.run("y").await;
+    assert_eq!(events.last().unwrap()["event"]["aborted"], false);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn b165_abort_before_the_headers_is_an_abort_and_not_retried() {
+    let server = ModelServer::replies(json!([{"text": "never", "first_gate": "never"}, {"text": "next"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "x"})).await;
+    server.request(1).await;
+    client.ok("abort", json!({})).await;
+    let events = client.events_until("agent_settled").await;
+    assert!(!kinds(&events).contains(&"auto_retry_start"), "{:?}", kinds(&events));
+    server.client_gone(1).await;
+    client.run("y").await;
+    let assistants: Vec<_> = daemon
+        .home()
+        .only_session()
+        .into_iter()
+        .filter(|line| line["message"]["role"] == "assistant")
+        .map(|line| line["message"]["stopReason"].clone())
+        .collect();
+    assert_eq!(assistants, ["aborted", "stop"]);
+}
+
+#[tokio::test]
+async fn continue_needs_something_to_go_on_with() {
+    let server = ModelServer::replies(json!([gated()]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    let error = client.err("continue", json!({})).await;
+    assert_eq!((error.code, error.kind()), (-32004, "wrong_state"), "an empty session");
+    client.ok("prompt", json!({"message": "x"})).await;
+    let error = client.err("continue", json!({})).await;
+    assert_eq!(error.kind(), "busy", "a run is going on");
+    server.release("go");
+    client.events_until("agent_settled").await;
+    let error = client.err("continue", json!({})).await;
+    assert_eq!(error.kind(), "wrong_state", "the last answer is complete");
+}
+
+#[tokio::test]
+async fn continue_goes_on_after_an_abort() {
+    let server = ModelServer::replies(json!([gated(), {"text": "whole"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "x"})).await;
+    client.events_until("message_update").await;
+    client.ok("abort", json!({})).await;
+    client.events_until("agent_settled").await;
+    assert_eq!(client.ok("continue", json!({})).await["disposition"], "started");
+    client.events_until("agent_settled").await;
+    let roles: Vec<_> = server.requests()[1].messages().iter().map(|message| message["role"].clone()).collect();
+    assert_eq!(roles, ["system", "user"], "the aborted answer is left out, and no user message is added");
+    assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "whole");
+}
+
+#[tokio::test]
+async fn wait_tells_how_the_run_ended() {
+    let server = ModelServer::replies(json!([gated(), {"status": 400, "body": {"error": {"message": "bad"}}}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    assert_eq!(client.ok("wait", json!({})).await.get("reason"), None, "no run yet");
+    client.ok("prompt", json!({"message": "x"})).await;
+    let wait = client.request("wait", json!({})).await;
+    client.ok("ping", json!({})).await;
+    server.release("go");
+    assert_eq!(client.answer(wait).await.unwrap()["reason"], "done");
+    client.ok("prompt", json!({"message": "y"})).await;
+    let ended = client.ok("wait", json!({})).await;
+    assert_eq!(ended["reason"], "error");
+    assert!(ended["errorMessage"].as_str().unwrap().contains("bad"), "{ended}");
+}
+
+#[tokio::test]
+async fn a_run_ends_at_the_most_turns() {
+    let call = json!({"blocks": [{"tool": "bash", "args": {"command": "true"}}], "repeat": 9});
+    let server = ModelServer::replies(json!([call]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "fake/plain", "maxTurns": 3})).await;
+    let events = client.run("x").await;
+    assert_eq!(events.last().unwrap()["event"]["reason"], "maxTurns");
+    assert_eq!(server.requests().len(), 3);
+    // The conversation is left such that a strict provider takes it up again.
+    server.push(json!({"text": "done"}));
+    client.run("go on").await;
+}
+
+#[tokio::test]
+async fn tools_read_makes_a_session_that_cannot_write() {
+    let write = json!({"blocks": [{"tool": "write", "args": {"path": "f.txt", "content": "x"}}, {"tool": "bash", "args": {"command": "touch g.txt"}}]});
+    let server = ModelServer::replies(json!([write, {"text": "ok"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "fake/plain", "tools": ["read"]})).await;
+    client.run("x").await;
+    let requests = server.requests();
+    let tools = requests[0].body["tools"].as_array().unwrap();
+    assert_eq!(tools.iter().map(|tool| &tool["function"]["name"]).collect::<Vec<_>>(), ["read"]);
+    let results: Vec<_> = requests[1].messages().iter().filter(|message| message["role"] == "tool").map(text).collect();
+    assert_eq!(results, ["Tool write not found", "Tool bash not found"]);
+    assert_eq!(std::fs::read_dir(daemon.home().cwd()).unwrap().count(), 0);
+}
