@@ -56,7 +56,7 @@ impl SseParser {
         // It takes the first thing it sees for the start of the stream, where it would choke on a second byte order
         // mark. A blank line means nothing.
         deliver(&slot, &mut events, Bytes::from_static(b"\n"), &mut |_| {});
-        Self { chunker: Chunker::default(), slot, events }
+        Self { chunker: Chunker::new(MAX_SSE_EVENT_BYTES), slot, events }
     }
 
     /// Takes the next bytes and gives each event that is complete with them to `sink`.
@@ -113,8 +113,9 @@ impl Stream for Slot {
 }
 
 /// Cuts bytes into lines that the parser can be given.
-#[derive(Default)]
 struct Chunker {
+    /// Most bytes of an event.
+    limit: usize,
     /// Beginning of the current line, from earlier pieces.
     partial: Vec<u8>,
     /// Bytes of the current event in lines before this one.
@@ -128,6 +129,10 @@ struct Chunker {
 }
 
 impl Chunker {
+    fn new(limit: usize) -> Self {
+        Self { limit, partial: Vec::new(), event_bytes: 0, in_comment: false, after_cr: false, past_start: false }
+    }
+
     /// Gives each line to `emit`: ended by LF, and together with the blank line after it where that is at hand.
     fn push(&mut self, bytes: &Bytes, mut emit: impl FnMut(Bytes)) -> Result<(), EventTooLarge> {
         let mut at = 0;
@@ -220,7 +225,7 @@ impl Chunker {
     }
 
     fn check_size(&self, line: usize) -> Result<(), EventTooLarge> {
-        if self.event_bytes + line > MAX_SSE_EVENT_BYTES { Err(EventTooLarge) } else { Ok(()) }
+        if self.event_bytes + line > self.limit { Err(EventTooLarge) } else { Ok(()) }
     }
 }
 
