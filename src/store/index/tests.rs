@@ -402,7 +402,7 @@ async fn a_database_in_any_state_is_made_again() {
     ];
     for (name, damage, is_kept) in damages {
         let home = Home::new();
-        for number in 0..200 {
+        for number in 0..60 {
             home.session("a", &format!("s{number}"), &[user("1", number, &"long text ".repeat(30))]);
         }
         let index = home.open();
@@ -411,7 +411,7 @@ async fn a_database_in_any_state_is_made_again() {
         damage(&home.db());
         let index = home.open();
         index.settled().await;
-        assert_eq!(list(&index, ListQuery::default()).await.1, 200, "{name}");
+        assert_eq!(list(&index, ListQuery::default()).await.1, 60, "{name}");
         assert_eq!(index.status(), "ready", "{name}");
         assert_eq!(with_suffix(&home.db(), ".broken").exists(), is_kept, "{name}");
         index.close().await;
@@ -602,7 +602,7 @@ async fn more_than_can_be_written_is_made_up_for() {
     let blocker = Connection::open(home.db()).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let begun = Instant::now();
-    for number in 0..3_000 {
+    for number in 0..2_200 {
         let id = format!("s{number}");
         let file = home.session("a", &id, &[user("1", number, "x")]);
         index.record(facts(&file, &id, number));
@@ -611,7 +611,7 @@ async fn more_than_can_be_written_is_made_up_for() {
     blocker.execute_batch("COMMIT").unwrap();
     index.flush().await;
     index.settled().await;
-    assert_eq!(list(&index, ListQuery::default()).await.1, 3_000);
+    assert_eq!(list(&index, ListQuery::default()).await.1, 2_200);
 }
 
 #[tokio::test]

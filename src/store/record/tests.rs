@@ -474,8 +474,11 @@ fn times_beyond_all_calendars_are_written_somehow() {
 #[test]
 fn a_file_cut_at_any_byte_opens_to_a_prefix() {
     let path = fixture_sessions().into_iter().find(|path| path.ends_with("bash-command.jsonl")).unwrap();
-    let bytes = fs::read(path).unwrap();
+    // The long lines would only make it slow.
+    let text = fs::read_to_string(path).unwrap();
+    let bytes = text.split_inclusive('\n').filter(|line| line.len() < 500).collect::<String>().into_bytes();
     let whole = load_bytes(&bytes).unwrap();
+    assert!(whole.entries.len() > 8);
     let mut least = 0;
     for cut in 0..=bytes.len() {
         let Ok(loaded) = load_bytes(&bytes[..cut]) else {

@@ -334,6 +334,87 @@ fn a_recovery_cut_short_by_a_crash_is_finished_by_the_next() {
     assert!(with_both.append.is_empty());
 }
 
+/// Whenever the end came: what is recovered can be added, every call of an unfailed response has one result right
+/// after it, and there is nothing left to recover.
+#[test]
+fn a_crash_after_any_record_leaves_a_whole_session() {
+    let call = |id: &str| JournalBlock::ToolCall(id.into(), "bash".into());
+    // What the journal and the session file got, in the order in which they got it.
+    enum Step {
+        Journal(JournalRecord),
+        File(&'static str),
+    }
+    use Step::{File, Journal};
+    let steps = [
+        Journal(run()),
+        Journal(start("a", "u")),
+        Journal(block(0, call("c1"))),
+        Journal(delta(0, "{}")),
+        Journal(block(1, call("c2"))),
+        File("a<u a(c1,c2)"),
+        Journal(written("a")),
+        Journal(tool_started("c1", "t1")),
+        Journal(tool_started("c2", "t2")),
+        Journal(tool_finished("c2", "t2")),
+        Journal(tool_finished("c1", "t1")),
+        File("t1<a r(c1)"),
+        Journal(written("t1")),
+        File("t2<t1 r(c2)"),
+        Journal(written("t2")),
+        Journal(start("b", "t2")),
+        Journal(block(0, JournalBlock::Text)),
+        Journal(delta(0, "done")),
+        File("b<t2 a"),
+        Journal(written("b")),
+        Journal(JournalRecord::Settled),
+    ];
+    for cut in 0..=steps.len() {
+        let (mut lines, mut records) = (vec!["u< u"], Vec::new());
+        for step in &steps[..cut] {
+            match step {
+                Journal(record) => records.push(record.clone()),
+                File(line) => lines.push(line),
+            }
+        }
+        let mut tree = tree(&lines);
+        let mut random = 0;
+        let mut recovery = |tree: &SessionTree, records: &[JournalRecord]| {
+            recover(tree, Path::new(FILE), records, 99, || {
+                random += 1;
+                random
+            })
+        };
+        for entry in recovery(&tree, &records).append {
+            assert_eq!(entry.parent.as_ref(), tree.leaf(), "cut {cut}");
+            tree.push(crate::store::record::encode_entry(&entry.id, entry.parent.as_ref(), 1, &entry.body).unwrap());
+        }
+        assert!(recovery(&tree, &records).append.is_empty(), "cut {cut}");
+        let pruned = crate::store::crash_journal::live_records(&records);
+        assert!(recovery(&tree, &pruned).append.is_empty(), "cut {cut}");
+        check_pairs(&tree, cut);
+    }
+}
+
+#[track_caller]
+fn check_pairs(tree: &SessionTree, cut: usize) {
+    let messages: Vec<_> = tree.branch().iter().filter_map(|entry| entry.message().cloned()).collect();
+    for (place, message) in messages.iter().enumerate() {
+        let Message::Assistant(answer) = &**message else { continue };
+        if answer.stop_reason == StopReason::Aborted {
+            continue;
+        }
+        let calls = answer.content.iter().filter_map(|block| match block {
+            ContentBlock::ToolCall(call) => Some(call.id.clone()),
+            _ => None,
+        });
+        let results = messages[place + 1..].iter().map_while(|message| match &**message {
+            Message::ToolResult(result) => Some(result.tool_call_id.clone()),
+            _ => None,
+        });
+        assert!(calls.eq(results), "cut {cut}");
+    }
+}
+
 #[test]
 fn odd_records_harm_nothing() {
     let records = [

@@ -51,6 +51,12 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file)) {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        // Some network and user-space file systems have no such locks. Refusing to write there would help nobody; the
+        // check before each append still finds out about other writers.
+        Err(error @ (Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::ENOLCK)) => {
+            tracing::warn!(%error, "this file system has no locks; another writer of the session is not kept out");
+            Ok(true)
+        }
         Err(error) => Err(error.into()),
     }
 }

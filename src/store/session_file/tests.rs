@@ -470,6 +470,80 @@ mod umask {
     }
 }
 
+#[test]
+fn a_writer_killed_at_any_moment_leaves_a_session() {
+    killed::check();
+}
+
+mod killed {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    const MARK: &str = "AGENTD_TEST_KILLED_WRITER";
+    const NAME: &str = "store::session_file::tests::a_writer_killed_at_any_moment_leaves_a_session";
+    const ROUNDS: u64 = 8;
+
+    /// Long enough that a write takes a while, so that some rounds end in the middle of one.
+    fn long_line(number: usize) -> String {
+        format!(
+            r#"{{"type":"session_info","id":"{number:08x}","parentId":null,"timestamp":0,"name":"{}"}}"#,
+            "x".repeat(1 + (number * 7919) % 40_000)
+        ) + "\n"
+    }
+
+    pub(super) fn check() {
+        if let Some(path) = std::env::var_os(MARK) {
+            return write_until_killed(Path::new(&path));
+        }
+        let home = Home::new();
+        let path = home.put(format!("{HEADER}\n"));
+        let mut whole_before = 0;
+        for round in 0..ROUNDS {
+            #[expect(clippy::disallowed_methods, reason = "the test needs a process to kill")]
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", NAME, "--test-threads", "1"])
+                .env(MARK, &path)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            // Not before it has written something; then at another moment each round.
+            let len = fs::metadata(&path).unwrap().len();
+            while fs::metadata(&path).unwrap().len() == len {
+                assert!(child.try_wait().unwrap().is_none(), "the writer ended by itself");
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_micros(round * 700));
+            child.kill().unwrap();
+            child.wait().unwrap();
+
+            let (mut file, loaded) = home.open();
+            let numbers: Vec<usize> =
+                loaded.entries.iter().map(|entry| usize::from_str_radix(entry.id.as_str(), 16).unwrap()).collect();
+            assert_eq!(numbers, (0..numbers.len()).collect::<Vec<_>>(), "no line is lost or repeated");
+            assert!(numbers.len() > whole_before);
+            whole_before = numbers.len();
+            // The lock went with the process, and what comes next stands on a line of its own.
+            file.append(long_line(whole_before).as_bytes(), SyncMode::Flush).unwrap();
+            whole_before += 1;
+            assert_eq!(home.open().1.entries.len(), whole_before);
+        }
+    }
+
+    fn write_until_killed(path: &Path) {
+        let writer = Writer::new(path.with_extension("locks"), "killed", None);
+        let (mut file, loaded) = SessionFile::open(path, &writer).unwrap();
+        for number in loaded.entries.len()..loaded.entries.len() + 40 {
+            file.append(long_line(number).as_bytes(), SyncMode::Flush).unwrap();
+        }
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Ours,
