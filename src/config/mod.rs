@@ -1,6 +1,6 @@
 //! Settings and where things are on disk.
 //!
-//! [`load`] reads files and environment once, at start; the types and their parsing are pure.
+//! [`load()`] reads files and environment once, at start; the types and their parsing are pure.
 
 pub mod env;
 mod load;

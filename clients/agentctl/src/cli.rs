@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// Go on in the session used last in this directory
     #[arg(short, long = "continue")]
     pub(crate) continue_last: bool,
-    /// The model: PROVIDER/ID[:LEVEL], an id that only one provider has, or "demo"
+    /// The model: PROVIDER/ID or PROVIDER/ID:LEVEL, an id that only one provider has, or "demo"
     #[arg(long)]
     pub(crate) model: Option<String>,
     /// How much the model is to think: off, minimal, low, medium, high or xhigh

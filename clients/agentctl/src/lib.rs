@@ -1,7 +1,8 @@
 //! The command-line client of agentd, as a library so that `agentd ctl` can call it too.
 //!
-//! [`run`] reads a command line, talks to the daemon and returns an exit code; [`demo`] is `agentd demo`. `cli` says what can
-//! be typed, `verbs` what it does, `show` what people see; `follow` is shared by the verbs that wait for an answer.
+//! [`run`] reads a command line, talks to the daemon and returns an exit code; [`demo()`] is `agentd demo`. `cli` says
+//! what can be typed, `verbs` what it does, `show` what people see; `follow` is shared by the verbs that wait for an
+//! answer.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
