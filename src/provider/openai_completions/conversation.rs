@@ -297,7 +297,10 @@ impl Serialize for WireMessage<'_> {
             }
             Self::User(parts) => {
                 map.serialize_entry("role", "user")?;
-                map.serialize_entry("content", parts)?;
+                match plain_text(parts) {
+                    Some(text) => map.serialize_entry("content", &text)?,
+                    None => map.serialize_entry("content", parts)?,
+                }
             }
             Self::Assistant { content, reasoning, calls } => {
                 map.serialize_entry("role", "assistant")?;
@@ -320,6 +323,19 @@ impl Serialize for WireMessage<'_> {
         }
         map.end()
     }
+}
+
+/// Returns the text of a message that has nothing else: chat templates of local servers know only strings.
+fn plain_text<'p>(parts: &'p [Part<'_>]) -> Option<Cow<'p, str>> {
+    let texts = parts.iter().map(|part| match part {
+        Part::Text(text) => Some(&**text),
+        Part::Image { .. } => None,
+    });
+    let texts: Vec<&str> = texts.collect::<Option<_>>()?;
+    Some(match texts[..] {
+        [text] => Cow::Borrowed(text),
+        _ => Cow::Owned(texts.join("\n")),
+    })
 }
 
 impl Serialize for Part<'_> {

@@ -161,7 +161,8 @@ from `tests/it/golden/differences.json`; a test says whether it is current, and 
 Not rows, because they follow from the `full` view: `message_update` carries `usage` only when it changed, and its
 `*_end` events neither text nor call again; `message_end` of a tool result carries `entryId` and `toolCallId` only;
 `turn_end` and `agent_end` refer to entry ids; `tool_execution_update` carries new output instead of the whole tail.
-Prompt wording and tool descriptions are each program's own, and an answer may say more than pi's.
+Prompt wording and tool descriptions are each program's own, and an answer may say more than pi's. A user message of
+text only goes to the model as a string, not as a list of one part: local servers' chat templates know nothing else.
 
 | compared | step | where | pi 1.6.0 | agentd | why | recordings |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -213,12 +213,23 @@ fn entries(recording: &Recording, names: &Names, played: &Played, comparison: &m
     comparison.steps(Lane::Entries, &recorded, &sorted)
 }
 
+/// Returns the text of a user message that has nothing else. pi sends it as a list of one part, agentd as a string,
+/// which is all that the chat templates of local servers know.
+fn only_text(message: &Value) -> Option<String> {
+    let parts = message["content"].as_array().filter(|_| message["role"] == "user")?;
+    let texts = parts.iter().map(|part| part["text"].as_str().filter(|_| part["type"] == "text"));
+    Some(texts.collect::<Option<Vec<_>>>()?.join("\n"))
+}
+
 fn requests(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
     let step = |request: &Value, names: &Names| -> Kinded {
         let mut body = request["body"].clone();
         for message in body["messages"].as_array_mut().into_iter().flatten() {
             if message["role"] == "system" {
                 message["content"] = json!("<system prompt>");
+            }
+            if let Some(text) = only_text(message) {
+                message["content"] = json!(text);
             }
         }
         ("request".to_owned(), names.rewrite(&json!({"path": request["path"], "body": body})))
