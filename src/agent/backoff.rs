@@ -25,8 +25,8 @@ pub enum Decision {
 
 /// Decides about a request that failed after `retries` retries. `jitter` is a random number.
 ///
-/// The pause doubles from `base_delay`, is at least what the provider asked for, and is stretched by up to a
-/// quarter so that many sessions do not come back at the same instant.
+/// The pause doubles from `base_delay`, is at least what the provider asked for, and is stretched by 1 to 25 % so
+/// that many sessions do not come back at the same instant.
 pub fn decide(
     settings: &RetrySettings,
     class: ErrorClass,
@@ -42,7 +42,7 @@ pub fn decide(
     }
     let doubled = settings.base_delay.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));
     let base = doubled.min(settings.max_delay).max(retry_after.unwrap_or_default());
-    let stretch = base / 4 * (jitter % 1000) / 1000;
+    let stretch = base / 100 + base * 24 / 100 * (jitter % 1000) / 1000;
     Decision::Retry { attempt: retries + 1, delay: base + stretch }
 }
 
@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn pauses_double_and_end_after_three() {
-        check(ErrorClass::Transient, None, 0, retry(1, 200));
-        check(ErrorClass::Transient, None, 1, retry(2, 400));
-        check(ErrorClass::Transient, None, 2, retry(3, 800));
+        check(ErrorClass::Transient, None, 0, retry(1, 202));
+        check(ErrorClass::Transient, None, 1, retry(2, 404));
+        check(ErrorClass::Transient, None, 2, retry(3, 808));
         check(ErrorClass::Transient, None, 3, Decision::GiveUp);
     }
 
     #[test]
     fn retry_after_is_a_lower_bound_and_capped() {
-        check(ErrorClass::RateLimit, Some(5_000), 0, retry(1, 5_000));
-        check(ErrorClass::RateLimit, Some(10), 0, retry(1, 200));
+        check(ErrorClass::RateLimit, Some(5_000), 0, retry(1, 5_050));
+        check(ErrorClass::RateLimit, Some(10), 0, retry(1, 202));
         check(ErrorClass::RateLimit, Some(61_000), 0, Decision::WaitTooLong(Duration::from_secs(61)));
     }
 
@@ -90,7 +90,7 @@ mod tests {
             let Decision::Retry { delay, .. } = decide(&settings, ErrorClass::Transient, None, 0, jitter) else {
                 panic!("a transient error is retried");
             };
-            assert!(delay >= settings.base_delay && delay < settings.base_delay * 5 / 4, "{jitter}: {delay:?}");
+            assert!(delay > settings.base_delay && delay < settings.base_delay * 5 / 4, "{jitter}: {delay:?}");
         }
     }
 }
