@@ -139,7 +139,7 @@ pub(crate) mod test {
             shared: false,
             can_edit: false,
             json,
-            cwd: PathBuf::from("/work/dir"),
+            cwd: PathBuf::from("/srv/code"),
         };
         (console, out, err)
     }

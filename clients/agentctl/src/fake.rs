@@ -32,7 +32,7 @@ pub(crate) fn state(status: &str) -> Value {
             "cost": {}, "contextWindow": 1000, "maxTokens": 100},
         "thinkingLevel": "off", "isStreaming": status == "running", "isCompacting": false, "steeringMode": "one-at-a-time",
         "followUpMode": "one-at-a-time", "sessionId": SESSION, "autoCompactionEnabled": true, "messageCount": 0,
-        "pendingMessageCount": 0, "cwd": "/work/dir", "status": status, "tools": [], "maxTurns": 50,
+        "pendingMessageCount": 0, "cwd": "/srv/code", "status": status, "tools": [], "maxTurns": 50,
         "envSource": "client", "confinement": "none", "interrupted": false, "clients": 1,
     })
 }

@@ -77,7 +77,7 @@ fn rows(ids: &[&str], next: Option<&str>) -> Value {
     let rows: Vec<_> = ids
         .iter()
         .map(|id| {
-            json!({"sessionId": id, "cwd": "/work/dir", "created": 0, "modified": 0, "messageCount": 1, "cost": 0.0, "status": "idle"})
+            json!({"sessionId": id, "cwd": "/srv/code", "created": 0, "modified": 0, "messageCount": 1, "cost": 0.0, "status": "idle"})
         })
         .collect();
     let mut page = json!({"sessions": rows, "total": 9, "listSeq": 1});
@@ -92,7 +92,7 @@ async fn run_prints_the_answer_and_what_leads_to_it() {
     let line = ["run", "--model", "p/m", "--name", "n", "--tools", "read,ls", "--max-turns", "3", "--thinking", "low"];
     let outcome = play(&line, |mut daemon| async {
         let params = daemon.answer("new_session", new_session()).await;
-        let expected = json!({"cwd": "/work/dir", "model": "p/m", "name": "n", "tools": ["read", "ls"], "maxTurns": 3,
+        let expected = json!({"cwd": "/srv/code", "model": "p/m", "name": "n", "tools": ["read", "ls"], "maxTurns": 3,
             "attach": true, "view": "coalesced"});
         assert_eq!(params, expected);
         let params = daemon.answer("set_thinking_level", json!({"seq": 0})).await;
@@ -190,7 +190,7 @@ async fn run_detached_prints_the_id() {
 async fn run_can_go_on_in_the_last_session_of_the_directory() {
     let outcome = play(&["run", "-c", "-q", "--model", "p/n", "--name", "x"], |mut daemon| async {
         let params = daemon.answer("list_sessions", rows(&[SESSION], None)).await;
-        assert_eq!(params, json!({"cwd": "/work/dir", "limit": 1}));
+        assert_eq!(params, json!({"cwd": "/srv/code", "limit": 1}));
         let attached =
             json!({"sessionId": SESSION, "epoch": "e", "seq": 0, "replay": "snapshot", "state": state("idle"),
             "snapshot": {"entries": [], "tools": [], "queue": {}, "questions": []}});
@@ -212,7 +212,7 @@ async fn run_can_go_on_in_the_last_session_of_the_directory() {
     })
     .await;
     let error = outcome.exit.expect_err("a failure").to_string();
-    assert_eq!(error, "no session of /work/dir yet; `agentctl run TEXT` makes one");
+    assert_eq!(error, "no session of /srv/code yet; `agentctl run TEXT` makes one");
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ const HEADER: &str = "\
 session  567890ab  fix␛ it
 model    p/m, thinking off
 state    idle, branch to a, also here: zed
-cwd      /work/dir; tools run unconfined
+cwd      /srv/code; tools run unconfined
          the last run was cut short by the end of the daemon; /continue goes on with it
 keys     KEYS
 > question
