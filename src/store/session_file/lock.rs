@@ -24,7 +24,7 @@ impl SessionFile {
         let Some(known) = self.known.filter(|_| self.open.is_none()) else { return Ok(()) };
         let (file, metadata) = read::open_regular(&self.path, true).map_err(|error| self.changed_if_gone(error))?;
         let id = FileId::of(&metadata);
-        if !try_lock(&file).map_err(StoreError::io(&self.path, "lock"))? {
+        if !lock_soon(&file).map_err(StoreError::io(&self.path, "lock"))? {
             return Err(StoreError::Locked { path: self.path.clone(), owner: find_owner(&self.writer, id) });
         }
         let mut open =
@@ -37,6 +37,22 @@ impl SessionFile {
         self.open = Some(open);
         Ok(())
     }
+}
+
+/// How often, and with what pauses, a held lock is tried again before its holder counts as another writer.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Tries to take the lock for a moment. A child that this process is just starting shares the descriptions of open
+/// files until it runs its program, so a lock that was given up can seem held for as long as that takes.
+fn lock_soon(file: &File) -> io::Result<bool> {
+    for _ in 0..LOCK_TRIES {
+        if try_lock(file)? {
+            return Ok(true);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    try_lock(file)
 }
 
 /// Takes the lock of the open file description, without waiting. `false`: another one has it.
