@@ -657,27 +657,3 @@ fn two_processes_worth_of_writers_never_mix_lines() {
     let (_, loaded) = home.open();
     assert_eq!((loaded.entries.len(), loaded.damaged.len()), (300, 0));
 }
-
-#[test]
-fn a_writer_beside_a_program_without_locks_hears_of_every_line_once() {
-    let home = Home::new();
-    let path = home.put(format!("{HEADER}\n"));
-    let (mut file, _) = home.open();
-    let mut seen = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for number in 0..500 {
-                foreign_write(&path, &line(&format!("p{number}"), "x"));
-            }
-        });
-        for number in 0..500 {
-            let appended = file.append(line(&format!("o{number}"), "x").as_bytes(), SyncMode::Flush).unwrap();
-            seen.extend(appended.foreign);
-        }
-    });
-    seen.extend(file.refresh().unwrap().entries);
-    let expected: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
-    assert_eq!(ids(&seen), expected);
-    let (_, loaded) = home.open();
-    assert_eq!((loaded.entries.len(), loaded.damaged.len()), (1000, 0));
-}
