@@ -25,7 +25,8 @@ const WAL_LIMIT_BYTES: u32 = 1024 * 1024;
 const CACHE_KIB: u32 = 512;
 
 /// Ids are looked up from their end, so they are stored backwards as well. `shown_id` is the id under which a session
-/// is listed, `covered` the bytes of the file that the row knows of. The counts make a total as cheap as a row.
+/// is listed, `covered` the bytes of the file that the row knows of. The index by text is for reading all texts without the
+/// rest of the rows. The counts make a total as cheap as a row.
 const SCHEMA: &str = "
 CREATE TABLE sessions (
     row INTEGER PRIMARY KEY,
@@ -55,6 +56,7 @@ CREATE INDEX sessions_by_cwd ON sessions (cwd, modified DESC, shown_id DESC);
 CREATE INDEX sessions_by_header_id ON sessions (header_id);
 CREATE INDEX sessions_by_id ON sessions (shown_id);
 CREATE INDEX sessions_by_tail ON sessions (shown_id_reversed);
+CREATE INDEX sessions_by_text ON sessions (search);
 CREATE TABLE counts (cwd TEXT PRIMARY KEY, sessions INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE totals (one INTEGER PRIMARY KEY CHECK (one = 1), sessions INTEGER NOT NULL, list_seq INTEGER NOT NULL);
 CREATE TRIGGER sessions_added AFTER INSERT ON sessions BEGIN

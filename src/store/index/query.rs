@@ -15,6 +15,9 @@ use super::{DEFAULT_PAGE, IndexError, IndexRow, ListPage, ListQuery, MAX_PAGE};
 const IDLE_CONNECTIONS: usize = 2;
 /// Most sessions that a tail gives: enough to say that it is ambiguous.
 const MAX_FOUND: u32 = 20;
+/// Up to as many sessions with a text are sorted; if there are more, the list is gone through in its order, and a page
+/// is full soon.
+const MAX_SORTED: usize = 1000;
 
 const COLUMNS: &str =
     "shown_id, file, cwd, name, first_message, created, modified, message_count, model, cost, duplicate_of";
@@ -104,93 +107,144 @@ impl Reader {
     }
 }
 
-/// Where the next page begins. The total goes along: counting by text reads all rows, which one page of many need do.
+/// Where the next page begins.
 #[derive(Debug, PartialEq, Eq)]
 struct Cursor {
     modified: i64,
-    total: u64,
     id: String,
 }
 
 impl Cursor {
     fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(3, '.');
-        let (modified, total, id) = (parts.next()?, parts.next()?, parts.next()?);
-        Some(Self { modified: modified.parse().ok()?, total: total.parse().ok()?, id: id.to_owned() })
+        let (modified, id) = text.split_once('.')?;
+        Some(Self { modified: modified.parse().ok()?, id: id.to_owned() })
     }
 
     fn text(&self) -> String {
-        format!("{}.{}.{}", self.modified, self.total, self.id)
+        format!("{}.{}", self.modified, self.id)
     }
 }
 
 fn page(connection: &Connection, query: &ListQuery, cursor: Option<&Cursor>) -> rusqlite::Result<ListPage> {
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let text = query.text.as_ref().map(|text| text.to_lowercase()).filter(|text| !text.is_empty());
-    let (total, list_seq) = totals(connection, query.cwd.as_deref(), text.as_deref(), cursor)?;
-
-    let one_more = limit + 1;
-    let mut arguments: Vec<(&str, &dyn ToSql)> = vec![(":limit", &one_more)];
-    if let Some(cwd) = &query.cwd {
-        arguments.push((":cwd", cwd));
-    }
-    if let Some(text) = &text {
-        arguments.push((":text", text));
-    }
-    if let Some(cursor) = cursor {
-        arguments.push((":modified", &cursor.modified));
-        arguments.push((":id", &cursor.id));
-    }
-    let sql = page_sql(query.cwd.is_some(), text.is_some(), cursor.is_some());
-    let mut rows =
-        connection.prepare_cached(&sql)?.query_map(&arguments[..], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let matches = text.as_deref().map(|text| Matches::find(connection, text, query.cwd.as_deref())).transpose()?;
+    let (all, list_seq) = totals(connection)?;
+    let total = match (&matches, &query.cwd) {
+        (Some(matches), _) => matches.total,
+        (None, Some(cwd)) => count_in(connection, cwd)?,
+        (None, None) => all,
+    };
+    let filter = PageFilter {
+        cwd: query.cwd.as_deref(),
+        cursor,
+        text: text.as_deref(),
+        rows: matches.as_ref().and_then(Matches::few),
+    };
+    let mut rows = filter.rows(connection, limit + 1)?;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more);
-    let next_cursor = next.map(|row| Cursor { modified: row.modified, total, id: row.session_id.to_string() }.text());
+    let next_cursor = next.map(|row| Cursor { modified: row.modified, id: row.session_id.to_string() }.text());
     Ok(ListPage { rows, next_cursor, total, list_seq })
 }
 
-/// The row of values lets SQLite go straight to the page in the index; `OR` would not.
-fn page_sql(by_cwd: bool, by_text: bool, from_cursor: bool) -> String {
-    let conditions = [
-        (by_cwd, "cwd = :cwd"),
-        (from_cursor, "(modified, shown_id) < (:modified, :id)"),
-        (by_text, "instr(search, :text) > 0"),
-    ];
-    let conditions: Vec<&str> = conditions.into_iter().filter(|(is_used, _)| *is_used).map(|(_, sql)| sql).collect();
-    let filter = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
-    format!("SELECT {COLUMNS} FROM sessions {filter} ORDER BY modified DESC, shown_id DESC LIMIT :limit")
+/// The sessions with a text.
+struct Matches {
+    total: u64,
+    /// The first of them in no order.
+    rows: Vec<i64>,
 }
 
-fn totals(
-    connection: &Connection,
-    cwd: Option<&str>,
-    text: Option<&str>,
-    cursor: Option<&Cursor>,
-) -> rusqlite::Result<(u64, u64)> {
-    let (all, list_seq) = connection
+impl Matches {
+    fn find(connection: &Connection, text: &str, cwd: Option<&str>) -> rusqlite::Result<Self> {
+        let sql = match cwd {
+            None => "SELECT row FROM sessions WHERE instr(search, ?1) > 0",
+            Some(_) => "SELECT row FROM sessions WHERE cwd = ?2 AND instr(search, ?1) > 0",
+        };
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut found = match cwd {
+            None => statement.query([text])?,
+            Some(cwd) => statement.query([text, cwd])?,
+        };
+        let mut matches = Self { total: 0, rows: Vec::new() };
+        while let Some(row) = found.next()? {
+            matches.total += 1;
+            if matches.rows.len() < MAX_SORTED {
+                matches.rows.push(row.get(0)?);
+            }
+        }
+        Ok(matches)
+    }
+
+    /// Returns all of them if there are few.
+    fn few(&self) -> Option<&[i64]> {
+        (self.total == self.rows.len() as u64).then_some(&self.rows)
+    }
+}
+
+/// What the rows of a page must satisfy.
+#[derive(Default)]
+struct PageFilter<'a> {
+    cwd: Option<&'a str>,
+    cursor: Option<&'a Cursor>,
+    text: Option<&'a str>,
+    /// The only rows in question.
+    rows: Option<&'a [i64]>,
+}
+
+impl PageFilter<'_> {
+    fn rows(&self, connection: &Connection, limit: u32) -> rusqlite::Result<Vec<IndexRow>> {
+        let mut arguments: Vec<(&str, &dyn ToSql)> = vec![(":limit", &limit)];
+        if let Some(cwd) = &self.cwd {
+            arguments.push((":cwd", cwd));
+        }
+        if let (Some(text), None) = (&self.text, self.rows) {
+            arguments.push((":text", text));
+        }
+        if let Some(cursor) = self.cursor {
+            arguments.push((":modified", &cursor.modified));
+            arguments.push((":id", &cursor.id));
+        }
+        // A list of rows is different each time: not worth keeping.
+        let sql = self.sql();
+        match self.rows {
+            Some(_) => connection.prepare(&sql)?.query_map(&arguments[..], read_row)?.collect(),
+            None => connection.prepare_cached(&sql)?.query_map(&arguments[..], read_row)?.collect(),
+        }
+    }
+
+    /// The row of values lets SQLite go straight to the page in the index; `OR` would not.
+    fn sql(&self) -> String {
+        let mut conditions = Vec::new();
+        if let Some(rows) = self.rows {
+            let rows: Vec<String> = rows.iter().map(i64::to_string).collect();
+            conditions.push(format!("row IN ({})", rows.join(",")));
+        } else if self.text.is_some() {
+            conditions.push("instr(search, :text) > 0".to_owned());
+        }
+        if self.cwd.is_some() {
+            conditions.push("cwd = :cwd".to_owned());
+        }
+        if self.cursor.is_some() {
+            conditions.push("(modified, shown_id) < (:modified, :id)".to_owned());
+        }
+        let filter = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+        format!("SELECT {COLUMNS} FROM sessions {filter} ORDER BY modified DESC, shown_id DESC LIMIT :limit")
+    }
+}
+
+/// Returns the number of sessions and that of the last change.
+fn totals(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    connection
         .prepare_cached("SELECT sessions, list_seq FROM totals")?
-        .query_row([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))?;
-    let total = match (cwd, text, cursor) {
-        (_, Some(_), Some(cursor)) => cursor.total,
-        (None, None, _) => all,
-        (Some(cwd), None, _) => {
-            count(connection, "SELECT coalesce(sum(sessions), 0) FROM counts WHERE cwd = ?1", params![cwd])?
-        }
-        (None, Some(text), _) => {
-            count(connection, "SELECT count(*) FROM sessions WHERE instr(search, ?1) > 0", params![text])?
-        }
-        (Some(cwd), Some(text), _) => {
-            let sql = "SELECT count(*) FROM sessions WHERE cwd = ?2 AND instr(search, ?1) > 0";
-            count(connection, sql, params![text, cwd])?
-        }
-    };
-    Ok((total, list_seq))
+        .query_row([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))
 }
 
-fn count(connection: &Connection, sql: &str, arguments: &[&dyn ToSql]) -> rusqlite::Result<u64> {
-    connection.prepare_cached(sql)?.query_row(arguments, |row| Ok(row.get::<_, i64>(0)? as u64))
+fn count_in(connection: &Connection, cwd: &str) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("SELECT coalesce(sum(sessions), 0) FROM counts WHERE cwd = ?1")?
+        .query_row([cwd], |row| Ok(row.get::<_, i64>(0)? as u64))
 }
 
 fn find(connection: &Connection, id_or_tail: &str) -> rusqlite::Result<Vec<IndexRow>> {
@@ -238,9 +292,9 @@ mod tests {
 
     #[test]
     fn cursors_come_back_and_others_are_refused() {
-        let cursor = Cursor { modified: -5, total: 7, id: "a.b c".into() };
+        let cursor = Cursor { modified: -5, id: "a.b c".into() };
         assert_eq!(Cursor::parse(&cursor.text()), Some(cursor));
-        for bad in ["", "5", "5.6", "x.1.a", "1.-1.a", "99999999999999999999.1.a"] {
+        for bad in ["", "5", "x.a", "1,5.a", "99999999999999999999.a"] {
             assert_eq!(Cursor::parse(bad), None, "{bad}");
         }
     }
@@ -258,14 +312,19 @@ mod tests {
             }
             steps.join("; ")
         };
+        let at = Cursor { modified: 0, id: String::new() };
         for (by_cwd, from_cursor, expected) in [
             (false, false, "SCAN sessions USING INDEX sessions_by_use"),
             (false, true, "SEARCH sessions USING INDEX sessions_by_use ((modified,shown_id)<(?,?))"),
             (true, false, "SEARCH sessions USING INDEX sessions_by_cwd (cwd=?)"),
             (true, true, "SEARCH sessions USING INDEX sessions_by_cwd (cwd=? AND (modified,shown_id)<(?,?))"),
         ] {
-            assert_eq!(plan(&page_sql(by_cwd, false, from_cursor)), expected);
-            assert_eq!(plan(&page_sql(by_cwd, true, from_cursor)), expected);
+            let filter =
+                |text| PageFilter { cwd: by_cwd.then_some("/w"), cursor: from_cursor.then_some(&at), text, rows: None };
+            assert_eq!(plan(&filter(None).sql()), expected);
+            assert_eq!(plan(&filter(Some("x")).sql()), expected);
         }
+        let all_texts = "SELECT row FROM sessions WHERE instr(search, ?1) > 0";
+        assert_eq!(plan(all_texts), "SCAN sessions USING COVERING INDEX sessions_by_text");
     }
 }
