@@ -116,24 +116,24 @@ pub(super) fn remove(tx: &Transaction<'_>, file: &Path) -> rusqlite::Result<bool
 /// Settles which of the files with one header id is shown under it. The others are its copies and get ids of their
 /// own. Which one it is depends on the files' names alone, so it is the same after the index was made again.
 fn assign_ids(tx: &Transaction<'_>, id: &SessionId) -> rusqlite::Result<()> {
-    let mut statement =
-        tx.prepare_cached("SELECT row, file, shown_id, duplicate_of FROM sessions WHERE header_id = ?1")?;
-    let mut files = statement
+    let mut files = tx
+        .prepare_cached("SELECT row, file, shown_id, shown_id_reversed FROM sessions WHERE header_id = ?1")?
         .query_map([id.as_str()], |row| {
             let file = PathBuf::from(OsStr::from_bytes(row.get_ref(1)?.as_blob()?));
-            Ok((row.get::<_, i64>(0)?, file, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?))
+            // A row that has just been made has no reversed id yet.
+            let is_settled = !row.get_ref(3)?.as_str()?.is_empty();
+            Ok((row.get::<_, i64>(0)?, file, is_settled.then_some(row.get::<_, String>(2)?)))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    files.sort_by_cached_key(|(_, file, ..)| (!is_named_after(file, id), file.clone()));
-    for (place, (row, file, shown, duplicate_of)) in files.into_iter().enumerate() {
-        let (new, of) = if place == 0 { (id.to_string(), None) } else { (copy_id(id, &file), Some(id.to_string())) };
-        let is_unset = shown == new && place == 0;
-        if shown != new || duplicate_of != of || is_unset {
-            let reversed: String = new.chars().rev().collect();
-            tx.prepare_cached(
-                "UPDATE sessions SET shown_id = ?2, shown_id_reversed = ?3, duplicate_of = ?4 WHERE row = ?1",
-            )?
-            .execute(params![row, new, reversed, of])?;
+    files.sort_by_cached_key(|(_, file, _)| (!is_named_after(file, id), file.clone()));
+    let mut update = tx.prepare_cached(
+        "UPDATE sessions SET shown_id = ?2, shown_id_reversed = ?3, duplicate_of = ?4 WHERE row = ?1",
+    )?;
+    for (place, (row, file, shown_now)) in files.into_iter().enumerate() {
+        let (shown, of) = if place == 0 { (id.to_string(), None) } else { (copy_id(id, &file), Some(id.as_str())) };
+        if shown_now.as_ref() != Some(&shown) {
+            let reversed: String = shown.chars().rev().collect();
+            update.execute(params![row, shown, reversed, of])?;
         }
     }
     Ok(())
