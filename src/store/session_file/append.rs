@@ -115,7 +115,13 @@ impl SessionFile {
 
     /// Notes the file's new length. Where a program without locks wrote at the very same moment, its lines are told
     /// apart from ours. Returns where ours begin.
-    fn settle(&mut self, before: Known, ours: &[u8], torn: bool, foreign: &mut Foreign) -> Result<u64, StoreError> {
+    pub(super) fn settle(
+        &mut self,
+        before: Known,
+        ours: &[u8],
+        torn: bool,
+        foreign: &mut Foreign,
+    ) -> Result<u64, StoreError> {
         let Some(open) = &self.open else { unreachable!("locked by the caller") };
         let size = open.file.metadata().map_err(StoreError::io(&self.path, "look at"))?.len();
         let end = before.len + ours.len() as u64;
@@ -123,10 +129,19 @@ impl SessionFile {
             self.known = Some(Known { len: end, complete: end, tail_is_entry: false, ..before });
             return Ok(before.len + u64::from(torn));
         }
-        let bytes = read_range(&open.file, before.len, size).map_err(StoreError::io(&self.path, "read"))?;
-        let place = memmem::find(&bytes, ours).ok_or_else(|| self.changed(Change::Rewritten))?;
-        let (start, end) = (before.len + place as u64, before.len + (place + ours.len()) as u64);
-        let mut reader = Growth { foreign: std::mem::take(foreign), ..Growth::at(before.len) };
+        // From the start of a line that was unfinished when we looked: it may have been finished before ours came.
+        let bytes = read_range(&open.file, before.complete, size).map_err(StoreError::io(&self.path, "read"))?;
+        let seen = usize::try_from(before.len - before.complete).unwrap_or(usize::MAX);
+        let place = bytes.get(seen..).and_then(|new| memmem::find(new, ours)).map(|place| seen + place);
+        let place = place.ok_or_else(|| self.changed(Change::Rewritten))?;
+        let (start, end) = (before.complete + place as u64, before.complete + (place + ours.len()) as u64);
+        // What was said of that line is said anew.
+        foreign.damaged.retain(|line| line.offset < before.complete);
+        let mut reader = Growth {
+            skip_first: before.tail_is_entry,
+            foreign: std::mem::take(foreign),
+            ..Growth::at(before.complete)
+        };
         reader.take_lines(&bytes[..place]);
         reader = Growth { foreign: reader.foreign, ..Growth::at(end) };
         reader.take_lines(&bytes[place + ours.len()..]);

@@ -657,3 +657,66 @@ fn two_processes_worth_of_writers_never_mix_lines() {
     let (_, loaded) = home.open();
     assert_eq!((loaded.entries.len(), loaded.damaged.len()), (300, 0));
 }
+
+/// What other programs wrote between our check and our write, as it stands in the file before and after ours.
+#[track_caller]
+fn check_settled(unfinished: usize, before: &str, after: &str, expected: &[&str], damaged: usize) {
+    let home = Home::new();
+    let whole = line("p", "x");
+    let path = home.put(format!("{HEADER}\n{}", &whole[..unfinished]));
+    let (mut file, _) = home.open();
+    file.lock().unwrap();
+    let known = file.known.unwrap();
+    let torn = known.len > known.complete;
+    let ours = if torn { format!("\n{}", line("o", "x")) } else { line("o", "x") };
+    foreign_write(&path, &format!("{}{before}{ours}{after}", &whole[unfinished..]));
+    let mut foreign = Foreign::default();
+    let offset = file.settle(known, ours.as_bytes(), torn, &mut foreign).unwrap();
+    assert!(home.content()[offset as usize..].starts_with(&line("o", "x")));
+    assert_eq!((ids(&foreign.entries), foreign.damaged.len()), (expected.to_vec(), damaged));
+    // What comes next is read on from there, and nothing twice.
+    let appended = file.append(line("q", "o").as_bytes(), SyncMode::Flush).unwrap();
+    assert!(appended.foreign.is_empty() && appended.damaged.is_empty());
+    let (_, loaded) = home.open();
+    assert_eq!(loaded.entries.last().unwrap().id.as_str(), "q");
+}
+
+#[test]
+fn lines_written_at_the_same_moment_are_told_apart() {
+    let (r, s) = (line("r", "p"), line("s", "r"));
+    let whole = line("p", "x").len();
+    check_settled(0, "", "", &["p"], 0);
+    check_settled(0, &r, &s, &["p", "r", "s"], 0);
+    check_settled(0, "BROKEN\n", &s[..20], &["p"], 2);
+    // Of a line that was seen half, and was finished then.
+    check_settled(20, "", "", &["p"], 0);
+    check_settled(20, &r, &s, &["p", "r", "s"], 0);
+    // Of one that lacked only its line end: it was read before.
+    check_settled(whole - 1, &r, "", &["r"], 0);
+}
+
+#[test]
+fn a_writer_beside_a_program_without_locks_hears_of_every_line_once() {
+    let home = Home::new();
+    let path = home.put(format!("{HEADER}\n"));
+    let (mut file, _) = home.open();
+    let mut seen = Vec::new();
+    // A line over the end of a page of memory is not written as one: a reader can see half of it.
+    let long = |id: String| line(&id, &"x".repeat(id.len() * 700));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..500 {
+                foreign_write(&path, &long(format!("p{number}")));
+            }
+        });
+        for number in 0..500 {
+            let appended = file.append(line(&format!("o{number}"), "x").as_bytes(), SyncMode::Flush).unwrap();
+            seen.extend(appended.foreign);
+        }
+    });
+    seen.extend(file.refresh().unwrap().entries);
+    let expected: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
+    assert_eq!(ids(&seen), expected);
+    let (_, loaded) = home.open();
+    assert_eq!((loaded.entries.len(), loaded.damaged.len()), (1000, 0));
+}
