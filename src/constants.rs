@@ -69,8 +69,12 @@ pub const COMMAND_OUTPUT_BYTES: usize = 1024 * 1024;
 pub const OUTPUT_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long files of full output are kept; older ones are removed when a daemon starts.
 pub const OUTPUT_FILE_KEEP: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// Output that waits for the reader of a tool's progress, in bytes; at that point the command is no longer read.
-pub const UNSENT_OUTPUT_BYTES: usize = 64 * 1024;
+/// Live output of a command that waits to be sent, in bytes; of more, the end is sent and the rest left out with a
+/// note. The result and its file are not touched by that.
+pub const LIVE_OUTPUT_BYTES: usize = 256 * 1024;
+/// Live output of a command that is sent in a second, in bytes: nobody reads faster, and a flood would only push
+/// other events out of the ring (pi sends at most 0.5 MB/s).
+pub const LIVE_OUTPUT_BYTES_PER_SEC: usize = 10 * LIVE_OUTPUT_BYTES;
 /// Requests that wait for the thread that starts processes; when it is full, callers wait.
 pub const SPAWN_QUEUE: usize = 64;
 /// Sessions without a run, client, queue or question that stay in memory.

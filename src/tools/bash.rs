@@ -4,6 +4,7 @@
 //! silent ([`DRAIN_QUIET`]) and at most for [`DRAIN_LIMIT`]; then the pipe is closed and they run on. An abort or a
 //! timeout ends everything that the command started ([`crate::exec`] has the policy).
 
+mod live;
 mod result;
 
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
+use self::live::LiveOutput;
 use super::context::{EffectClass, Progress, ToolContext, ToolOutput};
 use super::full_output::FullOutput;
 use super::kept_output::{KeptOutput, Utf8Stream};
 use super::registry::{Tool, ToolUsage};
 use super::truncate::format_size;
 use super::work::Workers;
-use crate::constants::{COMMAND_TIMEOUT_MAX_SECS, DRAIN_LIMIT, DRAIN_QUIET, UNSENT_OUTPUT_BYTES};
+use crate::constants::{COMMAND_TIMEOUT_MAX_SECS, DRAIN_LIMIT, DRAIN_QUIET};
 use crate::exec::{ExecCommand, Running, SpawnError};
 
 /// Arguments of `bash`.
@@ -198,8 +199,8 @@ async fn attend(running: &mut Running, sink: &mut Sink<'_>, limit: Limit, contex
                 Err(error) => return end_early(running, sink, End::Lost(error)).await,
             },
             () = drain.silence(), if !runs => drain.cut = true,
-            permit = sink.progress.reserve(), if sink.has_unsent() => sink.send(permit),
-            read = running.output.read(&mut buffer), if !drain.closed && sink.has_room() => match read {
+            permit = sink.live.permit(), if sink.live.has_unsent() => sink.live.send(permit),
+            read = running.output.read(&mut buffer), if !drain.closed => match read {
                 Ok(count) if count > 0 => {
                     sink.take(&buffer[..count]).await;
                     drain.heard();
@@ -281,8 +282,7 @@ struct Sink<'a> {
     decoder: Utf8Stream,
     kept: KeptOutput,
     file: FullOutput,
-    unsent: String,
-    progress: &'a mpsc::Sender<Progress>,
+    live: LiveOutput<'a>,
 }
 
 impl<'a> Sink<'a> {
@@ -291,8 +291,7 @@ impl<'a> Sink<'a> {
             decoder: Utf8Stream::default(),
             kept: KeptOutput::default(),
             file: FullOutput::new(&context.outputs_dir),
-            unsent: String::new(),
-            progress: &context.progress,
+            live: LiveOutput::new(&context.progress),
         }
     }
 
@@ -307,35 +306,14 @@ impl<'a> Sink<'a> {
 
     fn keep(&mut self, text: &str) {
         self.kept.push(text);
-        if !self.progress.is_closed() {
-            self.unsent.push_str(text);
-        }
+        self.live.push(text);
     }
 
-    fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
-    }
-
-    fn has_room(&self) -> bool {
-        self.unsent.len() < UNSENT_OUTPUT_BYTES
-    }
-
-    fn send(&mut self, permit: Result<mpsc::Permit<'_, Progress>, mpsc::error::SendError<()>>) {
-        let text = std::mem::take(&mut self.unsent);
-        if let Ok(permit) = permit {
-            permit.send(Progress::Output(text));
-        }
-    }
-
-    /// Takes what is left at the end, and gives a listener that is behind a moment to hear it.
+    /// Takes what is left at the end.
     async fn finish(&mut self) {
         let rest = self.decoder.finish();
         self.keep(&rest);
-        if self.has_unsent() {
-            let text = std::mem::take(&mut self.unsent);
-            // The result holds the output in any case.
-            let _ = timeout(DRAIN_LIMIT, self.progress.send(Progress::Output(text))).await;
-        }
+        self.live.finish().await;
     }
 }
 

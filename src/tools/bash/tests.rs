@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -242,7 +243,7 @@ async fn progress_is_the_output() {
 async fn a_listener_that_does_not_listen_holds_nothing_up_for_ever() {
     let place = Arc::new(Place::new());
     let (sender, receiver) = mpsc::channel(1);
-    // Full from the start with `Started`, never read: output beyond the room waits, the timeout still works.
+    // Full from the start with `Started`, never read.
     let arguments = json!({"command": "yes", "timeout": 0.3});
     let output = place.run_in("bash", arguments, place.context(sender)).await;
     assert!(output.first_text().ends_with("Command timed out after 0.3 seconds"));
@@ -251,6 +252,27 @@ async fn a_listener_that_does_not_listen_holds_nothing_up_for_ever() {
     let (sender, _) = mpsc::channel(1);
     let output = place.run_in("bash", json!({"command": "seq 100000 | tail -1"}), place.context(sender)).await;
     check(&output, false, "100000\n");
+}
+
+#[tokio::test]
+async fn a_flood_is_shown_in_part() {
+    let place = Place::new();
+    let command = "yes 0123456789 | head -c 30000000; echo end";
+    let (output, progress) = place.run_with_progress("bash", json!({"command": command})).await;
+    assert_eq!(output.result.structured_content.as_ref().unwrap()["exit_code"], 0);
+    let texts = progress.iter().filter_map(|progress| match progress {
+        Progress::Output(text) => Some(text.as_str()),
+        Progress::Started => None,
+    });
+    let shown: String = texts.collect();
+    assert!(shown.len() < 15_000_000, "{} bytes", shown.len());
+    assert!(shown.starts_with("0123456789\n") && shown.ends_with("end\n"));
+    let left_out: usize = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix('[')?.strip_suffix(" bytes left out here]")?.parse::<usize>().ok())
+        .sum();
+    let notes: usize = shown.lines().filter(|line| line.starts_with('[')).map(|line| line.len() + 2).sum();
+    assert_eq!(shown.len() - notes + left_out, 30_000_004);
 }
 
 #[tokio::test]
