@@ -1,6 +1,7 @@
 //! One Chat Completions request: sent, read to its end, its faults told apart.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Response, Url};
@@ -20,6 +21,9 @@ use super::retry_after::retry_after;
 use super::secret::Secret;
 use super::stream::StreamEvent;
 use crate::clock;
+
+/// Longest wait for the end of a body after `[DONE]`: a new connection costs more, a person notices no less.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// Asks a model and passes on its answer.
 pub(super) async fn stream(
@@ -86,6 +90,7 @@ async fn read(
         // What came before a fault stands.
         send(events, batch, cancel).await?;
         if flow? == Flow::Done {
+            linger(&mut response).await;
             break None;
         }
         if reader.events() > seen {
@@ -102,6 +107,13 @@ async fn read(
     let ended = reader.end(cut, &mut batch);
     send(events, batch, cancel).await?;
     ended
+}
+
+/// Lets a body end that has said all: only then can its connection be used again. Usually the end is there already.
+async fn linger(response: &mut Response) {
+    let deadline = Instant::now() + LINGER;
+    // The limit is looked at here too: bytes that are always there would never meet it.
+    while Instant::now() < deadline && matches!(next_bytes(response, deadline).await, Ok(Some(_))) {}
 }
 
 fn silence(connections: &Connections, seen: u64) -> ProviderError {

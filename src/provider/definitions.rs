@@ -12,7 +12,7 @@ use super::builtin;
 use super::models_json::{CostDef, ModelDef, ProviderDef};
 use super::openai_completions::compat::Compat;
 use super::registry::{ConfigNotice, Unsupported};
-use super::spec::{API_OPENAI_COMPLETIONS, CostTier, ModelSpec, ProviderSpec, ValueSource};
+use super::spec::{API_OPENAI_COMPLETIONS, CostTier, ModelSpec, ProviderSpec, SamplingParams, ValueSource};
 
 /// Context window of a model that does not tell (pi: the same).
 const DEFAULT_CONTEXT_WINDOW: u64 = 128_000;
@@ -116,6 +116,10 @@ fn changed(model: ModelDef, change: ModelDef) -> ModelDef {
         },
         context_window: change.context_window.or(model.context_window),
         max_tokens: change.max_tokens.or(model.max_tokens),
+        sampling_params: change.sampling_params.or(model.sampling_params),
+        sampling_params_by_thinking_level: change
+            .sampling_params_by_thinking_level
+            .or(model.sampling_params_by_thinking_level),
         headers,
         compat: merge(model.compat, change.compat),
     }
@@ -186,6 +190,10 @@ fn make(def: &ModelDef, provider_def: &ProviderDef, provider: &Arc<ProviderSpec>
     Ok(ModelSpec {
         headers: headers.collect(),
         tiers: tiers(&cost),
+        sampling: SamplingParams {
+            always: def.sampling_params.clone().unwrap_or_default(),
+            by_level: def.sampling_params_by_thinking_level.clone().unwrap_or_default(),
+        },
         compat: Compat::resolve(&provider.id, &base_url, compat.as_ref()),
         provider: Arc::clone(provider),
         model: Model {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::context::available_tools;
 use super::openai_completions::compat::Compat;
-use super::spec::{API_DEMO, ModelSpec, ProviderSpec};
+use super::spec::{API_DEMO, ModelSpec, ProviderSpec, SamplingParams};
 
 /// Longest piece of the prompt that is repeated, in characters.
 const TOPIC_CHARS: usize = 80;
@@ -65,6 +65,7 @@ pub(super) fn spec() -> ModelSpec {
         provider: Arc::new(ProviderSpec { id: "demo".to_owned(), keys: Vec::new(), auth_header: false }),
         headers: Vec::new(),
         tiers: Vec::new(),
+        sampling: SamplingParams::default(),
         compat: Compat::resolve("demo", "", None),
     }
 }

@@ -271,7 +271,6 @@ const OVERFLOW: &[&str] = &[
     "maximum input length",
     "input token count exceeds",
     "exceeds the maximum number of tokens",
-    "exceeds the limit of",
     "exceeded model token limit",
     "exceeds model token limit",
     "token limit exceeded",
@@ -280,11 +279,12 @@ const OVERFLOW: &[&str] = &[
     "request too large",
     "reduce the length of the messages",
     "reduce the length of your prompt",
-    "string too long context",
 ];
 
 fn is_overflow(text: &str) -> bool {
-    has(text, OVERFLOW) && !has(text, RATE_LIMIT)
+    // Images and files have limits too; only one on tokens is about the context.
+    let is_token_limit = text.contains("exceeds the limit of") && text.contains("token");
+    (is_token_limit || has(text, OVERFLOW)) && !has(text, RATE_LIMIT)
 }
 
 /// A failing server may mention billing without meaning ours.

@@ -167,10 +167,8 @@ fn build(key: &PoolKey, clocks: &Clocks) -> Result<reqwest::Client, ProviderErro
         let Some(url) = url else { continue };
         // The value may hold a password, so it is not repeated.
         let proxy = make(url).map_err(|_| {
-            ProviderError::new(
-                ErrorClass::BadRequest,
-                format!("{variable} of the session's environment is no proxy address"),
-            )
+            let what = "of the session's environment is no address of an http or https proxy";
+            ProviderError::new(ErrorClass::BadRequest, format!("{variable} (or ALL_PROXY) {what}"))
         })?;
         builder = builder.proxy(proxy.no_proxy(no_proxy.clone()));
     }

@@ -1,8 +1,11 @@
 //! Providers: the services that run models, and the dialects they speak.
 //!
-//! Bytes become server-sent events, events become [`StreamEvent`]s in the module of the dialect, and messages become
-//! request bodies there too; all of that is pure. This module must not know sessions, runs or retries: it makes one
-//! request and tells how it went.
+//! Bytes become server-sent events in [`sse`], events become [`StreamEvent`]s in the module of the dialect
+//! ([`openai_completions`]), and messages become request bodies there too; all of that is pure. [`client`] carries it
+//! over the network, [`registry`] knows which models there are and where their keys come from.
+//!
+//! **Invariant**: this module knows no sessions, runs or retries. It makes one request and tells how it went. Keys are
+//! looked up in the environment of a session, never in the daemon's, and stand in no text that leaves this module.
 
 pub mod args;
 mod builtin;

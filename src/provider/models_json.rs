@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 use agentd_protocol::model::ModelCost;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// A provider as a file defines it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +59,10 @@ pub struct ModelDef {
     pub context_window: Option<u64>,
     /// Most tokens in one response.
     pub max_tokens: Option<u64>,
+    /// Further members of its request bodies, such as `temperature`.
+    pub sampling_params: Option<Map<String, Value>>,
+    /// The same for single thinking levels, over those.
+    pub sampling_params_by_thinking_level: Option<Map<String, Value>>,
     /// Headers of its requests, in the file's notation.
     pub headers: OrderedMap<String>,
     /// Quirks of its server, over the provider's.

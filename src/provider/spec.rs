@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
+use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::model::{Model, ModelCost};
+use serde_json::{Map, Value};
 
 use super::openai_completions::compat::Compat;
 use super::secret::Secret;
@@ -26,6 +28,8 @@ pub struct ModelSpec {
     pub headers: Vec<(String, ValueSource)>,
     /// Other prices for large prompts, by rising threshold.
     pub tiers: Vec<CostTier>,
+    /// Further members of request bodies.
+    pub sampling: SamplingParams,
     /// Quirks of the server.
     pub compat: Compat,
 }
@@ -39,6 +43,26 @@ impl ModelSpec {
     /// Tells whether it is the built-in demo model.
     pub fn is_demo(&self) -> bool {
         self.model.api == API_DEMO
+    }
+}
+
+/// Further members of request bodies, such as `temperature`; `null` takes a member away.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SamplingParams {
+    /// For all requests.
+    pub always: Map<String, Value>,
+    /// For requests with a thinking level: objects by the level's word, over those.
+    pub by_level: Map<String, Value>,
+}
+
+impl SamplingParams {
+    /// Returns the members for a request with `level`.
+    pub fn at(&self, level: ThinkingLevel) -> Map<String, Value> {
+        let mut params = self.always.clone();
+        if let Some(Value::Object(over)) = self.by_level.get(level.as_str()) {
+            params.extend(over.clone());
+        }
+        params
     }
 }
 

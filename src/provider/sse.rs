@@ -218,10 +218,11 @@ impl Chunker {
         if !std::mem::replace(&mut self.past_start, true) && line.starts_with(BOM) {
             line = line.slice(BOM.len()..);
         }
-        match String::from_utf8_lossy(&line) {
-            std::borrow::Cow::Borrowed(_) => line,
-            std::borrow::Cow::Owned(repaired) => Bytes::from(repaired),
+        // The usual case is looked for first: it is checked many bytes at a time, repair goes byte by byte.
+        if std::str::from_utf8(&line).is_ok() {
+            return line;
         }
+        Bytes::from(String::from_utf8_lossy(&line).into_owned())
     }
 
     fn check_size(&self, line: usize) -> Result<(), EventTooLarge> {

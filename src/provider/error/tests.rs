@@ -74,6 +74,7 @@ fn overflow_in_the_words_of_many_providers() {
         "This model's maximum prompt length is 131072 but the request contains 537812 tokens",
         "Please reduce the length of the messages or completion.",
         "The input token count exceeds the maximum number of tokens allowed",
+        "prompt token count of 150000 exceeds the limit of 128000",
     ] {
         check_words(Some(400), text, Overflow);
         check_words(None, text, Overflow);
@@ -81,6 +82,15 @@ fn overflow_in_the_words_of_many_providers() {
     check_words(Some(413), "", Overflow);
     assert_eq!(classify(Some(400), Some("context_length_exceeded"), "too big"), Overflow);
     assert_eq!(ProviderError::finish_reason("model_context_window_exceeded").class, Overflow);
+}
+
+#[test]
+fn other_limits_are_no_overflow() {
+    for text in
+        ["image size exceeds the limit of 5 MB", "string too long: expected at most 64 characters", "too many images"]
+    {
+        check_words(Some(400), text, BadRequest);
+    }
 }
 
 #[test]

@@ -59,5 +59,6 @@ fn one_pool_for_each_proxy_setting() {
 fn a_proxy_that_is_none_is_refused_without_its_value() {
     let key = PoolKey { http_proxy: Some("::sk-CANARY123".into()), ..PoolKey::default() };
     let error = Connections::default().client(key).unwrap_err();
-    assert_eq!(error.message, "HTTP_PROXY of the session's environment is no proxy address");
+    let expected = "HTTP_PROXY (or ALL_PROXY) of the session's environment is no address of an http or https proxy";
+    assert_eq!(error.message, expected);
 }

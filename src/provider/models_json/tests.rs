@@ -21,6 +21,7 @@ fn a_whole_file() {
         {"id": "plain", "name": "Fake Plain", "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1.25,
           "tiers": [{"inputTokensAbove": 200000, "input": 2, "output": 4}]}},
         {"id": "thinker", "reasoning": true, "input": ["text", "image"], "contextWindow": 1000, "maxTokens": 10,
+         "samplingParams": {"temperature": 0.5}, "samplingParamsByThinkingLevel": {"high": {"top_p": 1}},
          "thinkingLevelMap": {"off": null}, "unknown": {"x": 1}},
       ],
       "modelOverrides": {"other": {"name": "Other"}},
@@ -40,6 +41,8 @@ fn a_whole_file() {
     assert_eq!((cost.input, cost.cache_write), (Some(1.0), Some(1.25)));
     assert_eq!((cost.tiers[0].input_tokens_above, cost.tiers[0].cost.output), (200_000, 4.0));
     assert_eq!(fake.models[1].thinking_level_map, Some(json!({"off": null})));
+    assert_eq!(fake.models[1].sampling_params, json!({"temperature": 0.5}).as_object().cloned());
+    assert!(fake.models[1].sampling_params_by_thinking_level.is_some());
     assert_eq!((fake.overrides[0].id.as_str(), fake.overrides[0].name.as_deref()), ("other", Some("Other")));
 }
 

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::provider::args::mend;
+
 /// One chunk.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -48,7 +50,7 @@ pub(super) struct Choice<'a> {
 #[serde(default)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
-    pub(super) content: Text<'a>,
+    pub(super) content: Content<'a>,
     #[serde(borrow)]
     pub(super) reasoning_content: Text<'a>,
     #[serde(borrow)]
@@ -85,7 +87,9 @@ impl<'a> FunctionPiece<'a> {
     pub(super) fn arguments_text(&self) -> Option<Cow<'a, str>> {
         let raw = self.arguments?.get();
         if raw.starts_with('"') {
-            return serde_json::from_str::<Text<'a>>(raw).ok().map(|text| text.0);
+            let text = serde_json::from_str::<Text<'a>>(raw).ok().map(|text| text.0);
+            // Half of a surrogate pair passes for JSON until it is decoded.
+            return text.or_else(|| serde_json::from_str::<String>(&mend(raw)).ok().map(Cow::Owned));
         }
         Some(Cow::Borrowed(raw))
     }
@@ -136,13 +140,30 @@ impl Text<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor).map(|found| match found {
-            Found::Borrowed(text) => Text(Cow::Borrowed(text)),
-            Found::Owned(text) => Text(Cow::Owned(text)),
-            Found::Number(number) => Text(Cow::Owned(number.to_string())),
-            Found::Nothing => Text::default(),
-        })
+        deserializer.deserialize_any(TextVisitor { takes_parts: false }).map(Found::into_text)
     }
+}
+
+/// The text of a message: a string, or a list of parts, of which those of type `text` count (Mistral).
+#[derive(Default)]
+pub(super) struct Content<'a>(pub(super) Text<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor { takes_parts: true }).map(|found| Self(found.into_text()))
+    }
+}
+
+/// A part of a content.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ContentPart {
+    Known {
+        #[serde(rename = "type")]
+        kind: String,
+        text: String,
+    },
+    Other(IgnoredAny),
 }
 
 /// A number; `None` when it is null, left out, or no number. Digits in a string are taken too.
@@ -159,7 +180,7 @@ impl Number {
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor).map(|found| match found {
+        deserializer.deserialize_any(TextVisitor { takes_parts: false }).map(|found| match found {
             Found::Number(number) => Number(Some(number)),
             Found::Borrowed(text) => Number(text.parse().ok()),
             Found::Owned(text) => Number(text.parse().ok()),
@@ -175,7 +196,21 @@ enum Found<'de> {
     Nothing,
 }
 
-struct TextVisitor;
+impl<'de> Found<'de> {
+    fn into_text(self) -> Text<'de> {
+        match self {
+            Self::Borrowed(text) => Text(Cow::Borrowed(text)),
+            Self::Owned(text) => Text(Cow::Owned(text)),
+            Self::Number(number) => Text(Cow::Owned(number.to_string())),
+            Self::Nothing => Text::default(),
+        }
+    }
+}
+
+struct TextVisitor {
+    /// Whether a list is read as parts of a content.
+    takes_parts: bool,
+}
 
 impl<'de> Visitor<'de> for TextVisitor {
     type Value = Found<'de>;
@@ -219,8 +254,16 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Found::Nothing)
+        let mut text = String::new();
+        while let Some(part) = seq.next_element::<ContentPart>()? {
+            if let ContentPart::Known { kind, text: piece } = part
+                && self.takes_parts
+                && kind == "text"
+            {
+                text.push_str(&piece);
+            }
+        }
+        Ok(if text.is_empty() { Found::Nothing } else { Found::Owned(text) })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -166,7 +166,7 @@ impl Decoder {
         if let Some((field, text)) = fields.iter().find_map(|(field, text)| Some((*field, text.get()?))) {
             self.add_thinking(field, text, out);
         }
-        if let Some(text) = delta.content.get() {
+        if let Some(text) = delta.content.0.get() {
             self.add_text(text, out);
         }
         for piece in &delta.tool_calls.0 {

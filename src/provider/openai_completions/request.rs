@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agentd_protocol::message::{Message, ThinkingLevel, ToolDefinition};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::compat::ThinkingFormat;
 use super::conversation::{WireMessage, convert};
@@ -39,7 +39,49 @@ struct Body<'a> {
     tools: Vec<&'a ToolDefinition>,
 }
 
+/// Members that configuration cannot change: without them there is no answer that could be read.
+const FIXED: &[&str] = &["model", "messages", "stream", "tools"];
+
 impl Body<'_> {
+    /// Members that stand before the tools.
+    fn settings(&self) -> Map<String, Value> {
+        let compat = &self.spec.compat;
+        let mut settings = Map::new();
+        if compat.supports_usage_in_streaming {
+            settings.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
+        if compat.supports_store {
+            settings.insert("store".to_owned(), json!(false));
+        }
+        settings.insert(compat.max_tokens_field.as_str().to_owned(), json!(self.max_tokens));
+        let configured = self.spec.sampling.at(self.level);
+        settings.into_iter().filter_map(|(name, value)| overridden(name, value, &configured)).collect()
+    }
+
+    /// Members that stand after the tools; what is configured comes last.
+    fn wishes(&self) -> Map<String, Value> {
+        let compat = &self.spec.compat;
+        let thinking = thinking_fields(self.spec, self.level).into_iter().map(|(name, value)| (name.to_owned(), value));
+        let mut wishes: Map<String, Value> = thinking.collect();
+        if let Some(routing) = &compat.open_router_routing {
+            wishes.insert("provider".to_owned(), routing.clone());
+        }
+        if let Some(routing) = &compat.vercel_gateway_routing {
+            wishes.insert("providerOptions".to_owned(), json!({"gateway": routing}));
+        }
+        let configured = self.spec.sampling.at(self.level);
+        let settings = self.settings();
+        let mut wishes: Map<String, Value> =
+            wishes.into_iter().filter_map(|(name, value)| overridden(name, value, &configured)).collect();
+        for (name, value) in configured {
+            let is_placed = settings.contains_key(&name) || wishes.contains_key(&name);
+            if !is_placed && !value.is_null() && !FIXED.contains(&name.as_str()) {
+                wishes.insert(name, value);
+            }
+        }
+        wishes
+    }
+
     fn has_calls(&self) -> bool {
         self.messages.iter().any(|message| matches!(message, WireMessage::ToolResult { .. }))
     }
@@ -52,27 +94,26 @@ impl Serialize for Body<'_> {
         map.serialize_entry("model", &self.spec.model.id)?;
         map.serialize_entry("messages", &self.messages)?;
         map.serialize_entry("stream", &true)?;
-        if compat.supports_usage_in_streaming {
-            map.serialize_entry("stream_options", &json!({"include_usage": true}))?;
+        for (name, value) in self.settings() {
+            map.serialize_entry(&name, &value)?;
         }
-        if compat.supports_store {
-            map.serialize_entry("store", &false)?;
-        }
-        map.serialize_entry(compat.max_tokens_field.as_str(), &self.max_tokens)?;
         if !self.tools.is_empty() || (compat.requires_tools_with_tool_history && self.has_calls()) {
             let tools: Vec<Tool<'_>> = self.tools.iter().map(|tool| Tool(tool)).collect();
             map.serialize_entry("tools", &tools)?;
         }
-        for (name, value) in thinking_fields(self.spec, self.level) {
-            map.serialize_entry(name, &value)?;
-        }
-        if let Some(routing) = &compat.open_router_routing {
-            map.serialize_entry("provider", routing)?;
-        }
-        if let Some(routing) = &compat.vercel_gateway_routing {
-            map.serialize_entry("providerOptions", &json!({"gateway": routing}))?;
+        for (name, value) in self.wishes() {
+            map.serialize_entry(&name, &value)?;
         }
         map.end()
+    }
+}
+
+/// Puts a configured value in the place of ours; `null` takes the member away.
+fn overridden(name: String, value: Value, configured: &Map<String, Value>) -> Option<(String, Value)> {
+    match configured.get(&name) {
+        Some(Value::Null) => None,
+        Some(other) => Some((name, other.clone())),
+        None => Some((name, value)),
     }
 }
 

@@ -545,6 +545,16 @@ fn openrouters_bill_is_taken() {
 }
 
 #[test]
+fn content_in_parts() {
+    let parts = json!([{"type": "thinking", "thinking": [{"type": "text", "text": "t"}]}, {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"}, 7, null]);
+    for (content, expected) in [(parts, Some("0 += ab")), (json!([7]), None), (json!([]), None)] {
+        let (events, _) = read(&raw(json!({"choices": [{"delta": {"content": content}}]})));
+        assert_eq!(notes(&events).get(1).map(String::as_str), expected, "{content}");
+    }
+}
+
+#[test]
 fn another_model_is_named_once() {
     let named = |model: &str| raw(json!({"id": "r", "model": model, "choices": [{"delta": {"content": "x"}}]}));
     let (events, _) = read(&(named("other") + &named("other")));
@@ -555,6 +565,8 @@ fn another_model_is_named_once() {
 fn half_of_a_surrogate_pair_costs_only_itself() {
     let body = "data: {\"choices\":[{\"delta\":{\"content\":\"a\\ud83d b\"},\"finish_reason\":\"stop\"}]}\n\n";
     check(body, &["0 text", "0 += a\u{fffd} b", "0 end", "stop Stop stop"]);
+    let body = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"ls\",\"arguments\":\"{\\\"a\\\":\\\"\\ud83d\\\"}\"}}]},\"finish_reason\":\"stop\"}]}\n\n";
+    check(body, &["0 call c ls", "0 += {\"a\":\"\u{fffd}\"}", "0 end", "stop Stop stop"]);
 }
 
 proptest! {

@@ -175,6 +175,29 @@ fn quirks_change_members() {
 }
 
 #[test]
+fn configured_members_come_last_or_in_the_place_of_ours() {
+    let mut spec = fake("thinker");
+    let object = |value: Value| value.as_object().unwrap().clone();
+    spec.sampling.always =
+        object(json!({"temperature": 0.5, "store": null, "max_completion_tokens": 7, "stream": false, "top_p": 1}));
+    spec.sampling.by_level = object(json!({"high": {"top_p": 0.9}, "low": {"top_p": 0.1}}));
+    let sent = body_of(&spec, &[user("hi")], ThinkingLevel::High);
+    let members: Vec<String> =
+        sent.as_object().unwrap().iter().skip(2).map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!(
+        members,
+        [
+            "stream true",
+            "stream_options {\"include_usage\":true}",
+            "max_completion_tokens 7",
+            "reasoning_effort \"high\"",
+            "temperature 0.5",
+            "top_p 0.9"
+        ]
+    );
+}
+
+#[test]
 fn thinking_in_the_words_of_the_server() {
     let fields = |format: &str, map: Value, level| {
         let mut spec = with_compat("thinker", json!({"thinkingFormat": format}));
