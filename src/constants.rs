@@ -155,8 +155,8 @@ pub const MAX_BATCH_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 pub const WRITE_BATCH_BYTES: usize = 64 * 1024;
 /// A connection's write buffer is given back when it has grown beyond this many bytes.
 pub const WRITE_BUFFER_KEEP_BYTES: usize = 16 * 1024;
-/// How long clients may take to read their last answers when the daemon stops.
-pub const GOODBYE_WRITE_LIMIT: Duration = Duration::from_secs(1);
+/// How long clients may take to read their last answers when the daemon stops; within [`SHUTDOWN_GOODBYE_LIMIT`].
+pub const GOODBYE_WRITE_LIMIT: Duration = Duration::from_millis(500);
 /// Most of one file of instructions that goes into the system prompt, in bytes.
 pub const MAX_CONTEXT_FILE_BYTES: usize = 64 * 1024;
 /// Most of all files of instructions together, in bytes.

@@ -137,7 +137,6 @@ pub struct Attached {
 }
 
 /// One request in a session's mailbox.
-#[allow(dead_code, reason = "read by the actor")]
 pub(crate) enum Command {
     /// A user message that starts a run.
     Prompt(UserInput, IfBusy, Reply<PromptResult>),
@@ -226,7 +225,6 @@ macro_rules! requests {
 }
 
 impl SessionHandle {
-    #[allow(dead_code, reason = "called by the supervisor")]
     /// Makes the handle of an actor that reads from the other end of `commands` and publishes to `ring`.
     pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Command>) -> Self {
         Self { id, ring, commands }

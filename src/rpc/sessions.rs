@@ -76,7 +76,7 @@ impl Sessions for Supervisor {
             running: self.running_count(),
             ring_bytes: self.ring_bytes(),
             abandoned_tools: self.abandoned_tools(),
-            index: "ready".to_owned(),
+            index: self.services().index.status(),
         }
     }
 }

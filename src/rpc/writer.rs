@@ -164,13 +164,16 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Puts the events that an answer reflects into the buffer, as far as there is room.
     fn due(&mut self, answer: &Outgoing) -> Due {
         for (session, seq) in &answer.reflects {
-            // An attachment that comes with this answer, or after it, begins at its own cursor: what is read of the
-            // one that it replaces ends there, or it would come twice.
-            let answers = std::iter::once(answer).chain(&self.answers);
-            let until = match answers.flat_map(|answer| &answer.effects).find_map(|effect| effect.attaches(session)) {
-                Some(cursor) => cursor.min(*seq),
-                None if self.conn.is_attaching(session) => return Due::Later,
-                None => *seq,
+            let until = if self.conn.is_attaching(session) {
+                // The attachment that comes with this answer, or after it, begins at its own cursor: what is read of
+                // the one that it replaces ends there, or it would come twice.
+                let answers = std::iter::once(answer).chain(&self.answers);
+                match answers.flat_map(|answer| &answer.effects).find_map(|effect| effect.attaches(session)) {
+                    Some(cursor) => cursor.min(*seq),
+                    None => return Due::Later,
+                }
+            } else {
+                *seq
             };
             let Some(at) = self.readers.iter().position(|reader| reader.handle.id() == session) else { continue };
             match self.pull(at, Some(until)) {
