@@ -62,7 +62,7 @@ fn stderr_is_journal() -> bool {
 }
 
 /// The text of a panic may quote what was being worked on (a string that was cut at a wrong place, for one), so only
-/// the place is told at the default level.
+/// the place is told at the default level. For the same reason a `JoinError` must not be logged: it repeats the text.
 fn log_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();

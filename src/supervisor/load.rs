@@ -168,7 +168,7 @@ impl Supervisor {
         let supervisor = self.clone();
         drop(services.tasks.spawn("session watch", async move {
             if let Err(panic) = task.await {
-                tracing::error!(session = %id, %panic, "a session's actor failed");
+                tracing::error!(session = %id, panicked = panic.is_panic(), "a session's actor failed");
                 let message = "the session stopped because of a fault of the daemon; open it again, its file is whole";
                 ring.push([crate::agent::event::Event::Notice { kind: "session_failed", message: message.to_owned() }]);
             }

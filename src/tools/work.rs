@@ -147,7 +147,7 @@ fn out_of_time() -> ToolOutput {
 }
 
 fn panicked(error: &tokio::task::JoinError) -> ToolOutput {
-    tracing::error!(%error, "a tool worker failed");
+    tracing::error!(panicked = error.is_panic(), "a tool worker failed");
     ToolOutput::error("The tool failed because of a fault inside agentd; nothing is known about its effect.")
 }
 

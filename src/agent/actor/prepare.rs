@@ -37,7 +37,7 @@ struct Found {
 pub(super) async fn finished(prepare: &mut Option<JoinHandle<PrepareResult>>) -> PrepareResult {
     let Some(handle) = prepare else { return std::future::pending().await };
     let result = handle.await.unwrap_or_else(|panic| {
-        tracing::error!(%panic, "preparing a run failed");
+        tracing::error!(panicked = panic.is_panic(), "preparing a run failed");
         let why = "preparing the run failed because of a fault of the daemon; its log says more";
         PrepareResult { file: None, foreign: Vec::new(), found: Err(Refusal::WrongState(why)) }
     });

@@ -49,7 +49,7 @@ pub(super) async fn next(request: &mut Option<ActiveRequest>) -> StreamStep {
         return StreamStep::Events(events);
     }
     let result = (&mut request.task).await.unwrap_or_else(|panic| {
-        tracing::error!(%panic, "the provider's task failed");
+        tracing::error!(panicked = panic.is_panic(), "the provider's task failed");
         Err(ProviderError {
             class: ErrorClass::Malformed,
             message: "the provider's code failed on this response; the daemon's log says more".to_owned(),
