@@ -13,7 +13,7 @@ use std::future::Future;
 use std::time::Duration;
 
 pub(crate) use client::Client;
-pub(crate) use daemon::Daemon;
+pub(crate) use daemon::{Daemon, wait_for_exit};
 pub(crate) use home::Home;
 pub(crate) use process::{agentctl, with_marker as processes_of};
 

@@ -1,8 +1,10 @@
 //! What must survive: kills, restarts, damaged files, many starts at once, signals.
 
+mod activation;
 mod environment;
 mod index;
 mod leftovers;
+mod reach;
 mod restart;
 mod shutdown;
 mod single;

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::harness::{Client, Daemon, Home, bounded};
 
 /// Runs `agentd serve` to its end, which it must come to by itself.
-async fn serve(home: &Home) -> Output {
+pub(super) async fn serve(home: &Home) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
     command.arg("serve").env_clear().envs(home.env()).current_dir(home.user());
     let run = tokio::task::spawn_blocking(move || command.output().expect("start agentd serve"));

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use agentd_protocol::methods::REGISTRY;
+
 use super::{assert_none, read, root, rust_files};
 
 /// Longest file, in lines.
@@ -72,6 +74,20 @@ fn every_file_of_the_tests_is_a_module() {
             faults.push(format!("{}: nobody says `mod {name};`, so it is never run", file.display()));
         }
     }
+    assert_none(&faults);
+}
+
+/// Each method has its place in the documentation.
+#[test]
+fn every_method_has_its_page() {
+    let pages: String = std::fs::read_dir(root().join("proto-docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let missing = REGISTRY.iter().filter(|method| !pages.contains(&format!("`{}`", method.name)));
+    let faults: Vec<String> = missing.map(|method| format!("{}: not in proto-docs", method.name)).collect();
     assert_none(&faults);
 }
 
