@@ -152,21 +152,38 @@ fn reach(name: &str, start: Start) -> Result<StdStream, ConnectError> {
 pub(crate) enum Interrupts {
     /// From nowhere: the signal ends the program.
     Default,
-    /// From the signal.
-    Signal(Signal),
+    /// From signals.
+    Signals {
+        /// Ctrl-C.
+        interrupt: Signal,
+        /// The wish of the system or of another program that this one ends.
+        terminate: Option<Signal>,
+    },
     /// From a test.
     #[cfg(test)]
     Test(tokio::sync::mpsc::Receiver<()>),
 }
 
 impl Interrupts {
-    /// From now on the signal is heard instead of ending the program.
+    /// From now on Ctrl-C is heard instead of ending the program.
     ///
     /// # Errors
     /// The system refuses the handler.
     pub(crate) fn listen(&mut self) -> std::io::Result<()> {
         if matches!(self, Self::Default) {
-            *self = Self::Signal(signal(SignalKind::interrupt())?);
+            *self = Self::Signals { interrupt: signal(SignalKind::interrupt())?, terminate: None };
+        }
+        Ok(())
+    }
+
+    /// From now on nothing ends the program before it has given back what it holds, such as the terminal.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub(crate) fn listen_to_all(&mut self) -> std::io::Result<()> {
+        if matches!(self, Self::Default) {
+            let terminate = Some(signal(SignalKind::terminate())?);
+            *self = Self::Signals { interrupt: signal(SignalKind::interrupt())?, terminate };
         }
         Ok(())
     }
@@ -175,7 +192,11 @@ impl Interrupts {
     pub(crate) async fn recv(&mut self) {
         let heard = match self {
             Self::Default => None,
-            Self::Signal(signal) => signal.recv().await,
+            Self::Signals { interrupt, terminate: None } => interrupt.recv().await,
+            Self::Signals { interrupt, terminate: Some(terminate) } => tokio::select! {
+                heard = interrupt.recv() => heard,
+                heard = terminate.recv() => heard,
+            },
             #[cfg(test)]
             Self::Test(receiver) => receiver.recv().await,
         };

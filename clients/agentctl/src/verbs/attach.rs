@@ -36,7 +36,7 @@ const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrup
 /// There is no such session, or the connection closes.
 pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &AttachArgs) -> Result<Exit> {
     let session_id = args.session.resolve(&link.client, &console.cwd).await?;
-    link.interrupts.listen()?;
+    link.interrupts.listen_to_all()?;
     let kind = if console.json { View::Full } else { View::Coalesced };
     let params = AttachParams { session_id: Some(session_id), view: Some(kind), ..AttachParams::default() };
     let attached = link.call::<Attach>(&params).await?;
