@@ -51,7 +51,7 @@ use crate::store::session_file::SessionFile;
 pub(crate) struct SessionActor {
     id: SessionId,
     services: Arc<Services>,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Box<Command>>,
     ring: Ring,
     machine: Machine,
     tree: SessionTree,
@@ -134,7 +134,7 @@ impl SessionActor {
         services: Arc<Services>,
         opening: Opening,
         facts: Arc<LiveFacts>,
-        commands: mpsc::Receiver<Command>,
+        commands: mpsc::Receiver<Box<Command>>,
     ) -> Self {
         let mut actor = Self {
             id: opening.id,
@@ -203,7 +203,7 @@ impl SessionActor {
             command = self.commands.recv(), if !self.is_abandoned => match command {
                 Some(command) => {
                     self.last_used = clock::now_ms();
-                    self.on_command(command);
+                    self.on_command(*command);
                 }
                 None => self.on_abandoned(),
             },

@@ -202,7 +202,8 @@ impl<T> Future for Pending<T> {
 pub struct SessionHandle {
     id: SessionId,
     ring: Ring,
-    commands: mpsc::Sender<Command>,
+    // Boxed: a channel holds room for dozens of messages, in every session.
+    commands: mpsc::Sender<Box<Command>>,
 }
 
 macro_rules! requests {
@@ -216,7 +217,7 @@ macro_rules! requests {
             /// [`SessionError::Closed`] when the actor has ended.
             pub async fn $name(&self, $($arg: $ty),*) -> Result<Pending<$result>, SessionError> {
                 let (reply, answer) = oneshot::channel();
-                let command = Command::$variant($($arg,)* reply);
+                let command = Box::new(Command::$variant($($arg,)* reply));
                 self.commands.send(command).await.map_err(|_| SessionError::Closed)?;
                 Ok(Pending(answer))
             }
@@ -226,7 +227,7 @@ macro_rules! requests {
 
 impl SessionHandle {
     /// Makes the handle of an actor that reads from the other end of `commands` and publishes to `ring`.
-    pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Command>) -> Self {
+    pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Box<Command>>) -> Self {
         Self { id, ring, commands }
     }
 

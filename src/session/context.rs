@@ -134,7 +134,7 @@ pub fn merge_system_messages<'a>(messages: impl IntoIterator<Item = &'a SystemMe
     Some(merged)
 }
 
-fn merge_tools(tools: &mut Vec<ToolDefinition>, added: &[ToolDefinition], removed: &[String]) {
+fn merge_tools(tools: &mut Vec<Arc<ToolDefinition>>, added: &[Arc<ToolDefinition>], removed: &[String]) {
     tools.retain(|tool| !removed.contains(&tool.name));
     for tool in added {
         match tools.iter_mut().find(|known| known.name == tool.name) {

@@ -38,7 +38,7 @@ type Run = fn(Value, ToolContext, Workers) -> Pin<Box<dyn Future<Output = ToolOu
 
 /// One tool.
 struct Entry {
-    definition: ToolDefinition,
+    definition: Arc<ToolDefinition>,
     usage: ToolUsage,
     effect: EffectClass,
     prepare: fn(&mut Value),
@@ -107,8 +107,8 @@ impl ToolRegistry {
     }
 
     /// Returns the definitions of the named tools, in the order of the registry; unknown names are left out.
-    pub fn definitions(&self, names: &[String]) -> Vec<ToolDefinition> {
-        self.named(names).map(|entry| entry.definition.clone()).collect()
+    pub fn definitions(&self, names: &[String]) -> Vec<Arc<ToolDefinition>> {
+        self.named(names).map(|entry| Arc::clone(&entry.definition)).collect()
     }
 
     /// Returns what the system prompt says about the named tools, in the order of the registry.
@@ -174,12 +174,12 @@ fn unfit(call: &ToolCall, problems: &[schema::Problem]) -> ToolOutput {
 
 fn entry<T: Tool>() -> Entry {
     Entry {
-        definition: ToolDefinition {
+        definition: Arc::new(ToolDefinition {
             name: T::USAGE.name.to_owned(),
             description: T::DESCRIPTION.to_owned(),
             parameters: schema::of::<T::Args>(),
             constrained_sampling: Some(json!({ "type": "json_schema", "strict": "prefer" })),
-        },
+        }),
         usage: T::USAGE,
         effect: T::EFFECT,
         prepare: T::prepare,

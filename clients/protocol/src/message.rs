@@ -52,8 +52,9 @@ pub struct SystemMessage {
     #[serde(deserialize_with = "read::time")]
     pub timestamp: i64,
     /// Tools available from here on.
+    // Shared, because all sessions have the same few.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tools_added: Vec<ToolDefinition>,
+    pub tools_added: Vec<Arc<ToolDefinition>>,
     /// Names of tools no longer available from here on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools_removed: Vec<String>,

@@ -136,7 +136,11 @@ fn current_sections(
 
 /// Returns the system message that must be added so that the branch says what holds now: all of it on a new branch,
 /// later only what changed, so that what was sent before stays as it was, byte for byte.
-fn system_change(tree: &SessionTree, now: &Map<String, Value>, tools: Vec<ToolDefinition>) -> Option<SystemMessage> {
+fn system_change(
+    tree: &SessionTree,
+    now: &Map<String, Value>,
+    tools: Vec<Arc<ToolDefinition>>,
+) -> Option<SystemMessage> {
     let branch = tree.branch();
     let systems = branch.iter().filter_map(|entry| match &entry.body {
         EntryBody::Message(message) => match &**message {
@@ -149,8 +153,8 @@ fn system_change(tree: &SessionTree, now: &Map<String, Value>, tools: Vec<ToolDe
     let is_first = effective.is_none();
     let SystemMessage { sections, tools_added: known, .. } = effective.unwrap_or_default();
     let changed = resources::diff_sections(&sections, now);
-    let added: Vec<ToolDefinition> = tools.iter().filter(|tool| !known.contains(tool)).cloned().collect();
-    let is_gone = |known: &&ToolDefinition| !tools.iter().any(|tool| tool.name == known.name);
+    let added: Vec<Arc<ToolDefinition>> = tools.iter().filter(|tool| !known.contains(tool)).cloned().collect();
+    let is_gone = |known: &&Arc<ToolDefinition>| !tools.iter().any(|tool| tool.name == known.name);
     let removed: Vec<String> = known.iter().filter(is_gone).map(|tool| tool.name.clone()).collect();
     if !is_first && changed.is_none() && added.is_empty() && removed.is_empty() {
         return None;

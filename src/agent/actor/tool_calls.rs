@@ -32,8 +32,8 @@ pub(super) struct LiveTool {
 pub(super) enum ToolMessage {
     /// It prints.
     Progress(ToolCallId, Progress),
-    /// It has ended, after so long.
-    Ended(ToolCallId, ToolOutput, Duration),
+    /// It has ended, after so long. Boxed: a channel holds room for dozens of messages, in every session.
+    Ended(ToolCallId, Box<ToolOutput>, Duration),
 }
 
 impl LiveTool {
@@ -147,7 +147,7 @@ impl SessionActor {
                 self.publish_output(&call);
                 self.tools.remove(&call);
                 let duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
-                self.feed(Input::ToolFinished { call, end: tool_end(output, Some(duration_ms)) });
+                self.feed(Input::ToolFinished { call, end: tool_end(*output, Some(duration_ms)) });
             }
         }
     }
@@ -220,7 +220,7 @@ async fn run_tool(
     while let Ok(item) = progress.try_recv() {
         drop(out.send(ToolMessage::Progress(call.clone(), item)).await);
     }
-    drop(out.send(ToolMessage::Ended(call, output, begun.elapsed())).await);
+    drop(out.send(ToolMessage::Ended(call, Box::new(output), begun.elapsed())).await);
 }
 
 fn tool_end(output: ToolOutput, duration_ms: Option<u64>) -> ToolEnd {

@@ -53,6 +53,8 @@ struct State {
     log: Vec<String>,
     waiting: Vec<Reply<WaitResult>>,
     aborting: Vec<Reply<Empty>>,
+    /// Prompts with the text `slow`, answered when the session settles.
+    slow: Vec<Reply<PromptResult>>,
     /// Published after the answer of the next prompt.
     script: Vec<Event>,
 }
@@ -160,6 +162,9 @@ impl FakeSession {
             let value = WaitResult { reason: Some(RunEnd::Done), error_message: None };
             drop(reply.send(Ok(Answer { value, seq })));
         }
+        for reply in std::mem::take(&mut state.slow) {
+            answer(reply, PromptResult { disposition: Disposition::Started, entry_id: None }, seq);
+        }
         for reply in std::mem::take(&mut state.aborting) {
             drop(reply.send(Ok(Answer { value: Empty {}, seq })));
         }
@@ -175,13 +180,14 @@ impl FakeSession {
     }
 }
 
-async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Command>) {
+async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
     while let Some(command) = mailbox.recv().await {
         let mut state = shared.state.lock().unwrap();
         let seq = shared.ring.last_seq();
         state.log.push(name(&command));
-        match command {
+        match *command {
             Command::Prompt(input, _, reply) if input.message == "busy" => drop(reply.send(Err(SessionError::Busy))),
+            Command::Prompt(input, _, reply) if input.message == "slow" => state.slow.push(reply),
             Command::Prompt(_, _, reply) if !state.script.is_empty() => {
                 answer(
                     reply,

@@ -5,13 +5,15 @@ use super::*;
 
 #[test]
 fn merged_system_messages_say_the_same() {
-    let tool = |name: &str, text: &str| ToolDefinition {
-        name: name.into(),
-        description: text.into(),
-        parameters: json!({}),
-        constrained_sampling: None,
+    let tool = |name: &str, text: &str| {
+        Arc::new(ToolDefinition {
+            name: name.into(),
+            description: text.into(),
+            parameters: json!({}),
+            constrained_sampling: None,
+        })
     };
-    let message = |sections: Value, tools_added: Vec<ToolDefinition>, tools_removed: Vec<String>| SystemMessage {
+    let message = |sections: Value, tools_added: Vec<Arc<ToolDefinition>>, tools_removed: Vec<String>| SystemMessage {
         sections: sections.as_object().unwrap().clone(),
         tools_added,
         tools_removed,
