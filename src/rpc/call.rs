@@ -55,7 +55,7 @@ impl Call {
         &self.state.conn
     }
 
-    /// Tells that the request is in its session's mailbox: a waiting method then holds nobody back.
+    /// Tells that the request is in its session's mailbox, and so holds no other one back.
     pub(super) fn applied(&self) {
         self.state.applied.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,9 @@
 //! One connection: the reading half takes requests in order, the writing half sends answers and events. Both are
 //! futures of one task.
 //!
-//! **Order**: the reading half serves each request to its end before it takes the next, except methods that wait:
-//! those are set aside once they have reached their session, and answer when they are done.
+//! **Order**: requests are applied in order, and answered in order. The next one is taken once the one before is done
+//! or in its session's mailbox, so that what a session does for one, such as waiting for the disk, holds no other
+//! session back. Methods that wait for something to happen answer when they are done, whatever came after them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use agentd_protocol::framing::{Decoder, Frame, FrameReader, ReadError};
 use agentd_protocol::methods::FrontParams;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ use super::error_map::{Failure, parse_params};
 use super::outbox::Outgoing;
 use super::server::Shared;
 use super::writer::Writer;
-use crate::constants::{MAX_BATCH, MAX_MESSAGE_BYTES};
+use crate::constants::{MAX_BATCH, MAX_MESSAGE_BYTES, MAX_UNANSWERED_REQUESTS};
 
 /// Serves a connection until the client leaves, it breaks, or the daemon says goodbye.
 pub(super) async fn run<R, W>(shared: &Arc<Shared>, conn: &Arc<Conn>, read: R, write: W)
@@ -61,6 +62,8 @@ struct Reader<'a, R> {
     frames: FrameReader<R>,
     /// The request that is being served.
     current: Option<Running>,
+    /// Answers of requests that are in their sessions' mailboxes, and of what came after them.
+    unanswered: FuturesOrdered<BoxFuture<'static, Outgoing>>,
     /// Methods that wait, and how each is cancelled.
     waiting: FuturesUnordered<BoxFuture<'static, (u64, Outgoing)>>,
     cancels: Vec<Cancel>,
@@ -82,6 +85,7 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
             conn,
             frames: FrameReader::new(read, Decoder::new(MAX_MESSAGE_BYTES)),
             current: None,
+            unanswered: FuturesOrdered::new(),
             waiting: FuturesUnordered::new(),
             cancels: Vec::new(),
             next_key: 0,
@@ -93,8 +97,8 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
         let goodbye = self.shared.core.goodbye.clone();
         let mut has_ended = false;
         let mut is_goodbye = false;
-        while !has_ended || self.current.is_some() || !self.waiting.is_empty() {
-            let can_read = !has_ended && self.current.is_none();
+        while !has_ended || self.current.is_some() || !self.unanswered.is_empty() || !self.waiting.is_empty() {
+            let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < MAX_UNANSWERED_REQUESTS;
             let has_room = self.conn.outbox.has_room();
             // All branches are cancel-safe: what they have begun stays in `self`.
             tokio::select! {
@@ -107,10 +111,11 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
                     self.cancels.retain(|cancel| cancel.key != key);
                     self.conn.outbox.push(outgoing);
                 }
+                Some(outgoing) = self.unanswered.next() => self.conn.outbox.push(outgoing),
                 step = step(&mut self.current) => match step {
                     Some(outgoing) => {
                         self.current = None;
-                        self.conn.outbox.push(outgoing);
+                        self.answer(outgoing);
                     }
                     None => {
                         self.set_aside();
@@ -152,7 +157,16 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
 
     fn refuse(&mut self, failure: Failure) {
         self.is_first = false;
-        self.conn.outbox.push(failed(Some("null"), failure));
+        self.answer(failed(Some("null"), failure));
+    }
+
+    /// Queues an answer behind those of earlier requests.
+    fn answer(&mut self, outgoing: Outgoing) {
+        if self.unanswered.is_empty() {
+            self.conn.outbox.push(outgoing);
+        } else {
+            self.unanswered.push_back(Box::pin(std::future::ready(outgoing)));
+        }
     }
 
     fn message(&mut self, text: &[u8]) {
@@ -216,6 +230,9 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
     /// Lets a request that has reached its session wait beside the next ones.
     fn set_aside(&mut self) {
         let Some(running) = self.current.take() else { return };
+        if !running.waits {
+            return self.unanswered.push_back(Box::pin(running.answered()));
+        }
         let (key, id, token) = (self.next_key, running.id.clone(), CancellationToken::new());
         self.next_key += 1;
         self.cancels.push(Cancel { key, id: id.clone(), token: token.clone() });

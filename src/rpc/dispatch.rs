@@ -29,16 +29,18 @@ const SERVED_TO_THE_END: &[&str] = &["initialize", "ping", "get_daemon_status", 
 pub(super) struct Running {
     future: Pin<Box<dyn Future<Output = Outgoing> + Send>>,
     state: Option<Arc<CallState>>,
+    /// Whether its answer may come after those of later requests.
+    pub(super) waits: bool,
     /// The id of a method that waits, as it was written.
     pub(super) id: Option<Box<RawValue>>,
 }
 
 impl Running {
     fn new(future: impl Future<Output = Outgoing> + Send + 'static) -> Self {
-        Self { future: Box::pin(future), state: None, id: None }
+        Self { future: Box::pin(future), state: None, waits: false, id: None }
     }
 
-    /// Waits for the answer, or until the request is one that waits and has reached its session. Cancel-safe.
+    /// Waits for the answer, or until the request has reached its session. Cancel-safe.
     pub(super) async fn answered_or_applied(&mut self) -> Option<Outgoing> {
         std::future::poll_fn(|cx| {
             let poll = self.future.as_mut().poll(cx).map(Some);
@@ -136,7 +138,7 @@ fn call(shared: &Arc<Shared>, conn: &Arc<Conn>, request: &Request<'_>, in_batch:
             effects: outcome.effect.into_iter().collect(),
         }
     };
-    Running { future: Box::pin(future), state: info.waits.then_some(state), id }
+    Running { future: Box::pin(future), state: Some(state), waits: info.waits, id }
 }
 
 type AsyncCallback = jsonrpsee::core::server::AsyncMethod<'static>;

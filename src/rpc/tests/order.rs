@@ -5,6 +5,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::client::{Client, LIMIT, until};
 use super::fake::Fake;
+use crate::constants::MAX_UNANSWERED_REQUESTS;
 
 #[tokio::test]
 async fn three_thousand_requests_at_once_are_answered_in_order() {
@@ -46,6 +47,43 @@ async fn methods_that_wait_hold_nobody_back() {
     ids.sort_by_key(Value::as_u64);
     assert_eq!(ids, [json!(wait), json!(abort)]);
     assert_eq!(client.events.last().unwrap()["event"]["type"], "agent_settled", "it comes before the answer");
+}
+
+#[tokio::test]
+async fn a_slow_session_holds_no_other_back_and_answers_keep_their_order() {
+    let fake = Fake::new(usize::MAX);
+    let (slow, other) = (fake.load("s1", "e1"), fake.load("s2", "e2"));
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    let mut asked = vec![client.ask("prompt", json!({"sessionId": "s1", "message": "slow"})).await];
+    asked.push(client.ask("prompt", json!({"sessionId": "s2", "message": "quick"})).await);
+    asked.push(client.ask("prompt", json!({"sessionId": "s1", "message": "next"})).await);
+    client.write("no JSON\n").await;
+    asked.push(client.ask("ping", json!({})).await);
+    until(|| !other.log().is_empty() && slow.log().len() == 2).await;
+    slow.settle();
+    let mut answered = Vec::new();
+    for _ in 0..=asked.len() {
+        answered.push(client.answer().await["id"].clone());
+    }
+    let mut expected: Vec<Value> = asked.into_iter().map(Value::from).collect();
+    expected.insert(3, Value::Null);
+    assert_eq!(answered, expected);
+}
+
+#[tokio::test]
+async fn what_is_unanswered_is_limited() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    let count = MAX_UNANSWERED_REQUESTS + 5;
+    for _ in 0..count {
+        client.ask("prompt", json!({"sessionId": "s1", "message": "slow"})).await;
+    }
+    until(|| session.log().len() == MAX_UNANSWERED_REQUESTS).await;
+    while session.log().len() < count {
+        session.settle();
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
