@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         Command::Serve { detached } => serve(ServeOptions { detached }),
         Command::Stdio { name } => fronts::stdio::run(&name),
         Command::Demo => agentctl::demo(),
-        Command::Bench(options) => bench::run(options),
+        Command::Bench(options) => bench::run(&options),
         Command::Ctl { args } => agentctl::run(std::iter::once("agentctl".into()).chain(args)),
     }
 }

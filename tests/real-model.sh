@@ -206,7 +206,8 @@ check "the partial answer is in the file, marked aborted" test "$(ask stop "$fil
 check "it is what the first client saw ($(ask count "$dir/first.jsonl") deltas)" ask kept "$dir/first.jsonl" "$file"
 check "the second client saw the same events from when it came ($(ask count "$dir/second.jsonl") deltas)" \
     ask same "$dir/first.jsonl" "$dir/second.jsonl"
-say "partial answer: $(ask text "$file" | tr '\n' ' ' | cut -c 1-300)"
+partial=$(ask text "$file")
+say "partial answer: ${partial//$'\n'/ }"
 
 step "3. another client attaches to that session, prompts it and watches"
 code=0
@@ -214,7 +215,9 @@ printf 'Say hello.\n' | timeout 180 env -C "$dir/work" -i "${environment[@]}" "$
 cat "$dir/attach.txt"
 check "agentctl attach ends with 0 (it ended with $code)" test "$code" = 0
 check "the session has a complete answer after the aborted one" test "$(ask stop "$file")" = stop
-shown() { grep -qF "$(ask text "$file" | head -n 1 | cut -c 1-20)" "$dir/attach.txt"; }
+answer=$(ask text "$file")
+answer=${answer%%$'\n'*}
+shown() { grep -qF -- "${answer:0:20}" "$dir/attach.txt"; }
 check "the client showed it" shown
 
 step "result"

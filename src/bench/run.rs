@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::baseline::Baseline;
 use super::error::BenchError;
 use super::home::Home;
-use super::measure::{Plan, measure_all};
+use super::measure::{Filter, Plan, measure_all};
 use super::report::Report;
 use super::server::ModelServer;
 
@@ -19,7 +19,7 @@ use super::server::ModelServer;
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Options of `agentd bench`.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct BenchOptions {
     /// Say of each measurement with a target whether it is met
     #[arg(long)]
@@ -30,10 +30,13 @@ pub struct BenchOptions {
     /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
+    /// Only the groups of measurements whose name contains this, such as "paced"
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
 }
 
 /// Measures and prints. Returns 0 when everything could be measured, whatever came out.
-pub fn run(options: BenchOptions) -> ExitCode {
+pub fn run(options: &BenchOptions) -> ExitCode {
     match try_run(options) {
         Ok(code) => code,
         Err(error) => {
@@ -43,7 +46,7 @@ pub fn run(options: BenchOptions) -> ExitCode {
     }
 }
 
-fn try_run(options: BenchOptions) -> Result<ExitCode, BenchError> {
+fn try_run(options: &BenchOptions) -> Result<ExitCode, BenchError> {
     let fail = || BenchError::io("start");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail())?;
     // Signals are caught from here on, so that the home never stays behind.
@@ -54,10 +57,10 @@ fn try_run(options: BenchOptions) -> Result<ExitCode, BenchError> {
     let home = Home::make()?;
     let interrupted = Arc::new(AtomicBool::new(false));
     let (done_tx, done) = oneshot::channel();
-    let (work_home, work_interrupted) = (home.clone(), Arc::clone(&interrupted));
+    let (work_home, work_options, work_interrupted) = (home.clone(), options.clone(), Arc::clone(&interrupted));
     let work = std::thread::Builder::new().name("bench".into()).spawn(move || {
         // Nobody waits any more after an interrupt.
-        let _ = done_tx.send(measure(&work_home, options, &work_interrupted));
+        let _ = done_tx.send(measure(&work_home, &work_options, &work_interrupted));
     });
     let outcome = match work {
         Err(error) => Some(Err(fail()(error))),
@@ -93,7 +96,7 @@ async fn received(signal: &mut io::Result<tokio::signal::unix::Signal>) {
     }
 }
 
-fn measure(home: &Home, options: BenchOptions, interrupted: &AtomicBool) -> Result<Report, BenchError> {
+fn measure(home: &Home, options: &BenchOptions, interrupted: &AtomicBool) -> Result<Report, BenchError> {
     let server = ModelServer::start()?;
     home.write_models(&server)?;
     let plan = if options.quick { Plan::QUICK } else { Plan::FULL };
@@ -105,7 +108,8 @@ fn measure(home: &Home, options: BenchOptions, interrupted: &AtomicBool) -> Resu
     };
     progress("baselines");
     let baseline = Baseline::measure(home)?;
-    let rows = measure_all(home, &server, baseline, plan, interrupted, progress);
+    let only = options.only.as_deref().unwrap_or_default();
+    let rows = measure_all(home, &server, baseline, plan, Filter { only, interrupted }, progress);
     Ok(Report::new(baseline, rows))
 }
 

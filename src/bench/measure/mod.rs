@@ -9,5 +9,5 @@ mod start;
 mod statistics;
 mod stream;
 
-pub(super) use plan::{Plan, measure_all};
+pub(super) use plan::{Filter, Plan, measure_all};
 pub(super) use statistics::median;

@@ -31,19 +31,28 @@ impl Plan {
     pub(in crate::bench) const QUICK: Self = Self { repeats: 5, rounds: 1, paced_deltas: 460, idle_time: None };
 }
 
+/// What of the plan is still wanted.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct Filter<'a> {
+    /// Only groups whose name contains this.
+    pub(in crate::bench) only: &'a str,
+    /// Set when nobody waits any more.
+    pub(in crate::bench) interrupted: &'a AtomicBool,
+}
+
 /// What measurements use.
 pub(super) struct Bench<'a> {
     pub(super) home: &'a Home,
     pub(super) server: &'a ModelServer,
     pub(super) baseline: Baseline,
     pub(super) plan: Plan,
-    interrupted: &'a AtomicBool,
+    filter: Filter<'a>,
 }
 
 impl Bench<'_> {
     /// Ends a series of measurements that nobody wants any more.
     pub(super) fn check_interest(&self) -> Result<(), BenchError> {
-        if self.interrupted.load(Ordering::Relaxed) { Err(BenchError::Failed) } else { Ok(()) }
+        if self.filter.interrupted.load(Ordering::Relaxed) { Err(BenchError::Failed) } else { Ok(()) }
     }
 }
 
@@ -66,12 +75,12 @@ pub(in crate::bench) fn measure_all(
     server: &ModelServer,
     baseline: Baseline,
     plan: Plan,
-    interrupted: &AtomicBool,
+    filter: Filter<'_>,
     progress: impl Fn(&str),
 ) -> Vec<Row> {
-    let bench = Bench { home, server, baseline, plan, interrupted };
+    let bench = Bench { home, server, baseline, plan, filter };
     let mut rows = Vec::new();
-    for (name, measure) in MEASUREMENTS {
+    for (name, measure) in MEASUREMENTS.into_iter().filter(|(name, _)| name.contains(filter.only)) {
         if bench.check_interest().is_err() {
             break;
         }
