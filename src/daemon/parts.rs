@@ -9,6 +9,7 @@ use super::service::{Peer, Service, StopHandle};
 use crate::agent::services::Services;
 use crate::config::Config;
 use crate::exec::{SpawnerOptions, end_leftovers};
+use crate::permissions::policy::CONFINEMENT;
 use crate::rpc::{DaemonInfo, Server};
 use crate::supervisor::Supervisor;
 use crate::tasks::Tasks;
@@ -43,7 +44,7 @@ impl Parts {
             server_info: version::own_info(NAME),
             socket: config.paths.socket.display().to_string(),
             sessions_dir: config.paths.sessions_dir.display().to_string(),
-            confinement: "none".to_owned(),
+            confinement: CONFINEMENT.to_owned(),
             stop: Box::new(move |reason| stop.stop(reason)),
         };
         let spawner = SpawnerOptions { nofile: open_files, ..SpawnerOptions::default() };
