@@ -125,6 +125,7 @@ async fn the_queue_survives_a_kill() {
     let mut client = daemon.connect().await;
     let session = client.new_session(daemon.home(), "fake/plain").await;
     client.ok("prompt", json!({"message": "x"})).await;
+    server.request(1).await;
     let steer = client.ok("steer", json!({"message": "s", "clientMessageId": "q1"})).await;
     client.ok("follow_up", json!({"message": "f"})).await;
     daemon.kill();
