@@ -10,6 +10,7 @@ mod append;
 mod attach;
 mod commands;
 mod journal;
+mod model;
 mod perform;
 mod prepare;
 mod published;

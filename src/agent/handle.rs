@@ -13,8 +13,9 @@ use std::task::{Context, Poll};
 use agentd_protocol::message::ContentBlock;
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
-    AttachResult, Empty, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy,
-    PromptResult, Queue, SessionState, SessionStats, View, WaitResult,
+    AttachResult, CycleModelResult, CycleThinkingLevelResult, Empty, GetAvailableThinkingLevelsResult,
+    GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy, PromptResult, Queue,
+    SessionState, SessionStats, View, WaitResult,
 };
 use agentd_protocol::model::Model;
 use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
@@ -170,6 +171,12 @@ pub(crate) enum Command {
     SetModel(String, Reply<Model>),
     /// Chooses the thinking level.
     SetThinkingLevel(ThinkingLevel, Reply<Empty>),
+    /// Chooses the next thinking level.
+    CycleThinkingLevel(Reply<CycleThinkingLevelResult>),
+    /// Reads the thinking levels of the model.
+    GetThinkingLevels(Reply<GetAvailableThinkingLevelsResult>),
+    /// Chooses the next model.
+    CycleModel(Reply<CycleModelResult>),
     /// Replaces the environment.
     SetEnv(BTreeMap<String, String>, Reply<Empty>),
     /// Subscribes a connection.
@@ -279,6 +286,12 @@ impl SessionHandle {
         set_model(name: String) -> Model = SetModel;
         /// Chooses the thinking level.
         set_thinking_level(level: ThinkingLevel) -> Empty = SetThinkingLevel;
+        /// Chooses the next thinking level that the model supports.
+        cycle_thinking_level() -> CycleThinkingLevelResult = CycleThinkingLevel;
+        /// Reads the thinking levels that the model supports.
+        thinking_levels() -> GetAvailableThinkingLevelsResult = GetThinkingLevels;
+        /// Chooses the next model that can be used.
+        cycle_model() -> CycleModelResult = CycleModel;
         /// Replaces the environment of tools and key look-up.
         set_env(env: BTreeMap<String, String>) -> Empty = SetEnv;
         /// Subscribes a connection to the events.

@@ -1,29 +1,27 @@
 //! Which thinking levels a model knows, and the provider's words for them.
 //!
 //! Pure. The rules are pi's: a model's `thinkingLevelMap` names the provider's word for a level, `null` marks a level
-//! as unsupported, and `xhigh` exists only where the map names it.
+//! as unsupported, and `xhigh` and `max` exist only where the map names them.
 
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::model::Model;
 use serde_json::Value;
-
-/// All levels, least first.
-const LEVELS: [ThinkingLevel; 6] = [
-    ThinkingLevel::Off,
-    ThinkingLevel::Minimal,
-    ThinkingLevel::Low,
-    ThinkingLevel::Medium,
-    ThinkingLevel::High,
-    ThinkingLevel::Xhigh,
-];
 
 /// Returns the levels that a model supports, least first; never empty.
 pub fn supported_levels(model: &Model) -> Vec<ThinkingLevel> {
     if !model.reasoning {
         return vec![ThinkingLevel::Off];
     }
-    let levels: Vec<_> = LEVELS.into_iter().filter(|level| supports(model, *level)).collect();
+    let levels: Vec<_> = ThinkingLevel::ALL.into_iter().filter(|level| supports(model, *level)).collect();
     if levels.is_empty() { vec![ThinkingLevel::Off] } else { levels }
+}
+
+/// Returns the supported level after `level`, the first after the last; `None` when there is no other.
+pub fn next_level(model: &Model, level: ThinkingLevel) -> Option<ThinkingLevel> {
+    let supported = supported_levels(model);
+    let place = supported.iter().position(|candidate| *candidate == level);
+    let next = supported[place.map_or(0, |place| (place + 1) % supported.len())];
+    (next != level).then_some(next)
 }
 
 /// Returns the supported level nearest to the one asked for: the next one up, else the next one down.
@@ -47,7 +45,7 @@ fn supports(model: &Model, level: ThinkingLevel) -> bool {
     match mapped(model, level) {
         Some(Value::Null) => false,
         Some(_) => true,
-        None => level != ThinkingLevel::Xhigh,
+        None => level < ThinkingLevel::Xhigh,
     }
 }
 
@@ -57,7 +55,7 @@ fn mapped(model: &Model, level: ThinkingLevel) -> Option<&Value> {
 
 #[cfg(test)]
 mod tests {
-    use agentd_protocol::message::ThinkingLevel::{High, Low, Medium, Minimal, Off, Xhigh};
+    use agentd_protocol::message::ThinkingLevel::{High, Low, Max, Medium, Minimal, Off, Xhigh};
     use agentd_protocol::model::ModelCost;
     use serde_json::json;
 
@@ -88,6 +86,7 @@ mod tests {
             ("no reasoning, map ignored", false, some.clone(), vec![Off]),
             ("no map", true, None, vec![Off, Minimal, Low, Medium, High]),
             ("map", true, some, vec![Off, Low, Medium, High, Xhigh]),
+            ("max", true, Some(json!({"max": "max"})), vec![Off, Minimal, Low, Medium, High, Max]),
             ("always thinks", true, Some(json!({"off": null, "minimal": null, "low": null})), vec![Medium, High]),
         ] {
             assert_eq!(supported_levels(&model(reasoning, map)), expected, "{name}");
@@ -102,10 +101,25 @@ mod tests {
             ("supported", None, Low, Low),
             ("off is not there", holes.clone(), Off, Low),
             ("hole", holes, Medium, High),
+            ("max beyond a hole", Some(json!({"max": "max"})), Xhigh, Max),
         ] {
             assert_eq!(clamp_level(&model(true, map), asked), expected, "{name}");
         }
         assert_eq!(clamp_level(&model(false, None), High), Off);
+    }
+
+    #[test]
+    fn levels_are_gone_through_in_a_circle() {
+        let holes = Some(json!({"minimal": null, "medium": null}));
+        for (name, reasoning, map, level, expected) in [
+            ("up", true, None, Off, Some(Minimal)),
+            ("around", true, None, High, Some(Off)),
+            ("over a hole", true, holes.clone(), Low, Some(High)),
+            ("from a level that is not there", true, holes, Medium, Some(Off)),
+            ("only one", false, None, Off, None),
+        ] {
+            assert_eq!(next_level(&model(reasoning, map), level), expected, "{name}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub mod stream;
 
 pub use client::{ModelRequest, ProviderClient};
 pub use error::{ErrorClass, ProviderError};
-pub use levels::{clamp_level, supported_levels};
+pub use levels::{clamp_level, next_level, supported_levels};
 pub use registry::{ConfigNotice, ModelError, ModelRegistry};
 pub use secret::Secret;
 pub use spec::{ModelSpec, ProviderSpec};

@@ -400,9 +400,14 @@ pub enum ThinkingLevel {
     High,
     /// More than `high`, where a model offers it.
     Xhigh,
+    /// All that a model has, where it offers that.
+    Max,
 }
 
 impl ThinkingLevel {
+    /// All levels, least first.
+    pub const ALL: [Self; 7] = [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Xhigh, Self::Max];
+
     /// Returns the level's word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -412,14 +417,13 @@ impl ThinkingLevel {
             Self::Medium => "medium",
             Self::High => "high",
             Self::Xhigh => "xhigh",
+            Self::Max => "max",
         }
     }
 
     /// Returns the level that a word names.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Xhigh]
-            .into_iter()
-            .find(|level| level.as_str() == word)
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 }
 

@@ -138,6 +138,13 @@ methods! {
     SetModel = "set_model", Session, false, SetModelParams => Model;
     /// Chooses how much the model is asked to think; clamped to what it supports.
     SetThinkingLevel = "set_thinking_level", Session, false, SetThinkingLevelParams => Empty;
+    /// Chooses the next thinking level that the model supports; after the last comes the first.
+    CycleThinkingLevel = "cycle_thinking_level", Session, false, SessionParams => CycleThinkingLevelResult;
+    /// Lists the thinking levels that the model supports, least first.
+    GetAvailableThinkingLevels = "get_available_thinking_levels", Session, false, SessionParams => GetAvailableThinkingLevelsResult;
+    /// Chooses the next model that can be used with the session's keys; after the last comes the first. The demo model
+    /// is never chosen.
+    CycleModel = "cycle_model", Session, false, SessionParams => CycleModelResult;
     /// Counts messages, tokens and cost over all entries of the file.
     GetSessionStats = "get_session_stats", Session, false, SessionParams => SessionStats;
     /// Replaces the environment that the session's tools and key look-up use. Held in memory only.
@@ -888,6 +895,38 @@ pub struct SetThinkingLevelParams {
     pub session_id: Option<SessionId>,
     /// The level.
     pub level: ThinkingLevel,
+}
+
+/// Result of [`CycleThinkingLevel`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CycleThinkingLevelResult {
+    /// The level chosen; absent when the model has only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<ThinkingLevel>,
+}
+
+/// Result of [`GetAvailableThinkingLevels`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetAvailableThinkingLevelsResult {
+    /// The levels; never empty.
+    pub levels: Vec<ThinkingLevel>,
+}
+
+/// Result of [`CycleModel`]; empty when there is no other model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CycleModelResult {
+    /// The model chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// The thinking level, clamped to what that model supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<ThinkingLevel>,
+    /// Whether only some of the models were gone through; false, since nothing limits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_scoped: Option<bool>,
 }
 
 /// Result of [`GetSessionStats`].

@@ -1,11 +1,9 @@
 //! Requests of clients: handed to the machine, or answered in their turn.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use agentd_protocol::message::{ContentBlock, ThinkingLevel, UserMessage};
+use agentd_protocol::message::{ContentBlock, UserMessage};
 use agentd_protocol::methods::{Empty, EnvSource};
-use agentd_protocol::model::Model;
 
 use super::SessionActor;
 use super::perform::{Job, Sender};
@@ -14,7 +12,6 @@ use crate::agent::handle::{Answer, Client, Command, Reply, SessionError, UserInp
 use crate::agent::machine::{Effect, Input, NewEntry, Stop};
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::provider::{ModelError, ModelSpec, clamp_level};
 use crate::session::entry::EntryBody;
 
 impl SessionActor {
@@ -54,6 +51,9 @@ impl SessionActor {
             Command::SetName(name, reply) => self.set_name(&name, reply),
             Command::SetModel(name, reply) => self.set_model(&name, reply),
             Command::SetThinkingLevel(level, reply) => self.set_thinking_level(level, reply),
+            Command::CycleThinkingLevel(reply) => self.cycle_thinking_level(reply),
+            Command::GetThinkingLevels(reply) => self.answer_read(reply, |actor| Ok(actor.thinking_levels())),
+            Command::CycleModel(reply) => self.cycle_model(reply),
             Command::SetEnv(env, reply) => self.set_env(env, reply),
             Command::Attach(request, reply) => {
                 self.jobs.push_back(Job::Read(Box::new(move |actor| actor.attach(*request, reply))));
@@ -95,7 +95,7 @@ impl SessionActor {
     }
 
     /// Answers in turn with something that is only read.
-    fn answer_read<T: Send + 'static>(
+    pub(super) fn answer_read<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
         read: impl FnOnce(&Self) -> Result<T, SessionError> + Send + 'static,
@@ -107,7 +107,7 @@ impl SessionActor {
     }
 
     /// Answers in turn once everything queued so far is on disk.
-    fn answer_written<T: Send + 'static>(
+    pub(super) fn answer_written<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
         value: impl FnOnce(&mut Self) -> T + Send + 'static,
@@ -118,12 +118,12 @@ impl SessionActor {
         })));
     }
 
-    fn append_one(&mut self, body: EntryBody) {
+    pub(super) fn append_one(&mut self, body: EntryBody) {
         let id = self.tree.new_entry_id(rand_u32);
         self.jobs.push_back(Job::Effect(Effect::Append { entries: vec![NewEntry { id, body }], sync: false }));
     }
 
-    fn emit_in_turn(&mut self, event: Event) {
+    pub(super) fn emit_in_turn(&mut self, event: Event) {
         self.jobs.push_back(Job::Effect(Effect::Emit(event)));
     }
 
@@ -135,45 +135,6 @@ impl SessionActor {
         }
         self.append_one(EntryBody::SessionInfo { name: name.clone() });
         self.emit_in_turn(Event::SessionInfoChanged { name: Some(name) });
-        self.answer_written(reply, |_| Empty {});
-    }
-
-    fn set_model(&mut self, name: &str, reply: Reply<Model>) {
-        let (spec, level) = match self.services.models.resolve(name, &self.settings.env) {
-            Ok(found) => found,
-            Err(error) => return drop(reply.send(Err(error.into()))),
-        };
-        self.append_one(EntryBody::ModelChange {
-            provider: spec.model.provider.clone(),
-            model_id: spec.model.id.clone(),
-        });
-        self.emit_in_turn(Event::ModelChanged { model: format!("{}/{}", spec.model.provider, spec.model.id) });
-        let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));
-        if level != self.settings.thinking {
-            self.append_one(EntryBody::ThinkingLevelChange(level));
-            self.emit_in_turn(Event::ThinkingLevelChanged { level });
-        }
-        let model = spec.model.clone();
-        self.answer_written(reply, |_| model);
-        self.use_model(spec, level);
-    }
-
-    /// Asks this model from the next request on.
-    pub(super) fn use_model(&mut self, spec: Arc<ModelSpec>, level: ThinkingLevel) {
-        self.settings.model = Some(spec);
-        self.settings.model_problem = None;
-        self.settings.thinking = level;
-        self.tell_machine_model();
-    }
-
-    fn set_thinking_level(&mut self, level: ThinkingLevel, reply: Reply<Empty>) {
-        let level = self.settings.model.as_ref().map_or(level, |spec| clamp_level(&spec.model, level));
-        if level != self.settings.thinking {
-            self.append_one(EntryBody::ThinkingLevelChange(level));
-            self.emit_in_turn(Event::ThinkingLevelChanged { level });
-            self.settings.thinking = level;
-            self.tell_machine_model();
-        }
         self.answer_written(reply, |_| Empty {});
     }
 
@@ -204,13 +165,4 @@ fn user_message(input: UserInput) -> UserMessage {
 /// Returns a random number, from the random bits of a version 4 uuid.
 pub(super) fn rand_u32() -> u32 {
     uuid::Uuid::new_v4().as_fields().0
-}
-
-impl From<ModelError> for SessionError {
-    fn from(error: ModelError) -> Self {
-        match error {
-            ModelError::NoModel { .. } => Self::NoModel(error.to_string()),
-            other => Self::UnknownModel(other.to_string()),
-        }
-    }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use agentd_protocol::methods::{
-    Empty, SetEnv, SetModel, SetModelParams, SetSessionName, SetSessionNameParams, SetThinkingLevel,
+    CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetEnv, SetModel, SetModelParams,
+    SetSessionName, SetSessionNameParams, SetThinkingLevel,
 };
 use agentd_protocol::model::Model;
 
@@ -16,6 +17,15 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(SetModel, set_model);
     registration.session(SetThinkingLevel, async |call, params| {
         call.ask(params.session_id, async |session| session.set_thinking_level(params.level).await).await
+    });
+    registration.session(CycleThinkingLevel, async |call, params| {
+        call.ask(params.session_id, async |session| session.cycle_thinking_level().await).await
+    });
+    registration.session(GetAvailableThinkingLevels, async |call, params| {
+        call.ask(params.session_id, async |session| session.thinking_levels().await).await
+    });
+    registration.session(CycleModel, async |call, params| {
+        call.ask(params.session_id, async |session| session.cycle_model().await).await
     });
     registration.session(SetEnv, async |call, params| {
         call.ask(params.session_id, async |session| session.set_env(params.env).await).await

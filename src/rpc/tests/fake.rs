@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, Usage};
 use agentd_protocol::methods::{
-    AttachResult, Disposition, Empty, EnvSource, GetAvailableModelsResult, GetEntriesResult,
-    GetLastAssistantTextResult, GetMessagesResult, ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo,
-    PromptResult, Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
+    AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource, GetAvailableModelsResult,
+    GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult,
+    ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo, PromptResult, Queue, QueueMode, Replay, RunEnd,
+    SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
 };
 use agentd_protocol::model::{Model, ModelCost};
 use agentd_protocol::{Epoch, Seq, SessionId};
@@ -217,6 +218,11 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
             Command::GetEnv(reply) => answer(reply, SessionEnv::new([].into(), EnvSource::Client), seq),
             Command::SetName(_, reply) | Command::Close(reply) | Command::Unload(reply) => answer(reply, Empty {}, seq),
             Command::SetThinkingLevel(_, reply) | Command::SetEnv(_, reply) => answer(reply, Empty {}, seq),
+            Command::CycleThinkingLevel(reply) => answer(reply, CycleThinkingLevelResult::default(), seq),
+            Command::GetThinkingLevels(reply) => {
+                answer(reply, GetAvailableThinkingLevelsResult { levels: vec![ThinkingLevel::Off] }, seq);
+            }
+            Command::CycleModel(reply) => answer(reply, CycleModelResult::default(), seq),
             Command::Detach(_, reply) => answer(reply, Empty {}, seq),
             Command::Attach(request, reply) => attach(&shared, &state.text, *request, reply),
         }
@@ -248,6 +254,9 @@ fn name(command: &Command) -> String {
         Command::SetName(name, _) => format!("set_name {name}"),
         Command::SetModel(name, _) => format!("set_model {name}"),
         Command::SetThinkingLevel(level, _) => format!("set_thinking_level {}", level.as_str()),
+        Command::CycleThinkingLevel(_) => "cycle_thinking_level".into(),
+        Command::GetThinkingLevels(_) => "get_available_thinking_levels".into(),
+        Command::CycleModel(_) => "cycle_model".into(),
         Command::SetEnv(env, _) => format!("set_env {env:?}"),
         Command::Attach(..) => "attach".into(),
         Command::Detach(..) => "detach".into(),

@@ -67,6 +67,9 @@ async fn requests_reach_their_session() {
         ("set_model", json!({"model": "p/m:high"}), "set_model p/m:high"),
         ("set_model", json!({"provider": "p", "modelId": "m"}), "set_model p/m"),
         ("set_thinking_level", json!({"level": "low"}), "set_thinking_level low"),
+        ("cycle_thinking_level", json!({}), "cycle_thinking_level"),
+        ("get_available_thinking_levels", json!({}), "get_available_thinking_levels"),
+        ("cycle_model", json!({}), "cycle_model"),
         ("set_env", json!({"env": {"A": "b"}}), "set_env {\"A\": \"b\"}"),
         ("detach", json!({}), "detach"),
     ];
@@ -100,7 +103,7 @@ async fn parameters_are_checked() {
         ("set_model", json!({"provider": "p"}), "modelId"),
         ("set_model", json!({"modelId": "p"}), "provider"),
         ("set_model", json!({"model": "a/b", "modelId": "p"}), "model"),
-        ("set_thinking_level", json!({"level": "max"}), "level"),
+        ("set_thinking_level", json!({"level": "maximal"}), "level"),
         ("set_env", json!({"env": {"A": 1}}), "env.A"),
         ("attach", json!({"since": {"epoch": "e1"}}), "since.seq"),
         ("attach", json!({"since": {"epoch": "e1", "seq": -1}}), "since.seq"),

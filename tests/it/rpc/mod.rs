@@ -5,6 +5,7 @@ mod batch;
 mod connection;
 mod envelope;
 mod framing;
+mod models;
 mod params;
 mod queue;
 mod run;

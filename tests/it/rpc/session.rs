@@ -196,51 +196,6 @@ async fn set_session_name_trims_and_tells_all() {
 }
 
 #[tokio::test]
-async fn set_model_takes_effect_with_the_next_request() {
-    let server = ModelServer::replies(json!([{"text": "one"}, {"text": "two"}]));
-    let daemon = Daemon::start(Home::with_models(&server));
-    let mut client = daemon.connect().await;
-    client.new_session(daemon.home(), "fake/plain").await;
-    client.run("first").await;
-    let model = client.ok("set_model", json!({"provider": "fake", "modelId": "thinker"})).await;
-    assert_eq!(
-        (&model["id"], &model["provider"], &model["reasoning"]),
-        (&json!("thinker"), &json!("fake"), &json!(true))
-    );
-    client.ok("set_model", json!({"model": "fake/thinker:low"})).await;
-    assert_eq!(client.ok("get_state", json!({})).await["thinkingLevel"], "low");
-    client.run("second").await;
-    let requests = server.requests();
-    assert_eq!((&requests[0].body["model"], requests[0].body.get("reasoning_effort")), (&json!("plain"), None));
-    assert_eq!((&requests[1].body["model"], &requests[1].body["reasoning_effort"]), (&json!("thinker"), &json!("low")));
-    let changes: Vec<_> = daemon
-        .home()
-        .only_session()
-        .into_iter()
-        .filter(|line| line["type"] == "model_change")
-        .map(|line| line["modelId"].clone())
-        .collect();
-    assert_eq!(changes, ["plain", "thinker", "thinker"], "an entry also for the same model, as pi");
-    let error = client.err("set_model", json!({"model": "fake/nosuch"})).await;
-    assert_eq!((error.code, error.kind()), (-32008, "unknown_model"));
-    assert_eq!(client.ok("get_state", json!({})).await["model"]["id"], "thinker");
-}
-
-#[tokio::test]
-async fn set_thinking_level_is_clamped_to_the_model() {
-    let server = ModelServer::replies(json!([]));
-    let daemon = Daemon::start(Home::with_models(&server));
-    let mut client = daemon.connect().await;
-    client.new_session(daemon.home(), "fake/thinker").await;
-    client.ok("set_thinking_level", json!({"level": "xhigh"})).await;
-    assert_eq!(client.ok("get_state", json!({})).await["thinkingLevel"], "high");
-    let event = client.events_until("thinking_level_changed").await.pop().unwrap();
-    assert_eq!(event["event"]["level"], "high");
-    client.ok("set_model", json!({"model": "fake/plain"})).await;
-    assert_eq!(client.ok("get_state", json!({})).await["thinkingLevel"], "off", "a model that cannot think");
-}
-
-#[tokio::test]
 async fn set_env_is_what_the_session_says_its_environment_comes_from() {
     let daemon = Daemon::start(Home::new());
     let mut front = daemon.connect().await;
