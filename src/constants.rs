@@ -35,8 +35,36 @@ pub const MAX_RETRY_DELAY: Duration = Duration::from_millis(60_000);
 pub const TOOL_OUTPUT_LINES: usize = 2000;
 /// Tool output kept for the model, in bytes (pi: the same).
 pub const TOOL_OUTPUT_BYTES: usize = 50 * 1024;
-/// Longest time that a file tool (read, edit, write) may take.
+/// Longest time that a file tool (read, edit, write, grep, find, ls) may take.
 pub const FILE_TOOL_LIMIT: Duration = Duration::from_secs(30);
+/// Matches that `grep` shows unless it is asked for another number (pi: the same).
+pub const GREP_MATCHES: usize = 100;
+/// Longest part of a line that `grep` shows, in characters (pi: the same).
+pub const GREP_LINE_CHARS: usize = 500;
+/// Most lines around a match that `grep` shows: with more of them a single match fills the result.
+pub const GREP_MAX_CONTEXT: usize = 1000;
+/// Longest line that `grep` looks at, in bytes: it is held whole, by each thread. A file with a longer one is left out,
+/// which the result says.
+pub const GREP_LINE_BYTES: usize = 32 * 1024 * 1024;
+/// Most memory of a compiled pattern and of its cache, in bytes, each: a class of Unicode repeated some hundred times
+/// fits, a bomb does not.
+pub const GREP_PATTERN_BYTES: usize = 16 * 1024 * 1024;
+/// Results that `find` shows unless it is asked for another number (pi: the same).
+pub const FIND_RESULTS: usize = 1000;
+/// Entries that `ls` shows unless it is asked for another number (pi: the same).
+pub const LS_ENTRIES: usize = 500;
+/// Most threads of one search; other sessions need the machine too.
+pub const SEARCH_THREADS: usize = 4;
+/// Files that a thread of a search takes at a time: few enough that little is searched in vain at the limit.
+pub const SEARCH_BATCH: usize = 8;
+/// Batches with results that wait for an earlier one; when there are so many, only what comes first is searched.
+pub const SEARCH_AHEAD: usize = 32;
+/// Longest glob, in bytes, and …
+pub const MAX_GLOB_BYTES: usize = 4096;
+/// … deepest braces in it: its parser recurses.
+pub const MAX_GLOB_DEPTH: usize = 32;
+/// Most of a `.gitignore` and the like that is read, in bytes: far above any real one.
+pub const MAX_IGNORE_FILE_BYTES: u64 = 1024 * 1024;
 /// How long a worker that was told to stop is waited for before it counts as stuck.
 pub const WORKER_STOP_GRACE: Duration = Duration::from_millis(500);
 /// Bytes of a file that `read` goes through to count its lines; beyond that the count is a lower bound.

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::tools::search::MeasureError;
+
 /// Why something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BenchError {
@@ -61,6 +63,9 @@ pub(super) enum BenchError {
         /// What should have come.
         wrote: u64,
     },
+    /// A tree could not be searched.
+    #[error("cannot search: {0}")]
+    Search(#[from] MeasureError),
     /// A thread of the bench failed.
     #[error("a part of the bench failed")]
     Failed,

@@ -1,6 +1,7 @@
 //! The command: options, signals, order and exit code.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,9 @@ pub struct BenchOptions {
     /// Only the groups of measurements whose name contains this, such as "paced"
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
+    /// Folder for the group "search", which is left out without one; sources of programs are what it is made for
+    #[arg(long, value_name = "FOLDER")]
+    pub tree: Option<PathBuf>,
 }
 
 /// Measures and prints. Returns 0 when everything could be measured, whatever came out.
@@ -108,8 +112,8 @@ fn measure(home: &Home, options: &BenchOptions, interrupted: &AtomicBool) -> Res
     };
     progress("baselines");
     let baseline = Baseline::measure(home)?;
-    let only = options.only.as_deref().unwrap_or_default();
-    let rows = measure_all(home, &server, baseline, plan, Filter { only, interrupted }, progress);
+    let (only, tree) = (options.only.as_deref().unwrap_or_default(), options.tree.as_deref());
+    let rows = measure_all(home, &server, baseline, plan, Filter { only, tree, interrupted }, progress);
     Ok(Report::new(baseline, rows))
 }
 

@@ -2,18 +2,21 @@
 //!
 //! A call goes through [`ToolRegistry::validate`] and [`ToolRegistry::run`]; whatever goes wrong is a [`ToolOutput`]
 //! for the model, never an error of the run. `truncate`, `edit_match`, `edit_diff`, `schema`, `image` and `fold` are
-//! pure; the rest touches the disk on blocking threads or starts children through [`crate::exec`].
+//! pure; `search` is what `grep` and `find` share; the rest touches the disk on blocking threads or starts children through [`crate::exec`].
 
 mod bash;
 mod context;
 mod edit;
 mod edit_diff;
 pub mod edit_match;
+mod find;
 mod fold;
 mod full_output;
+mod grep;
 mod image;
 mod kept_output;
 mod locks;
+mod ls;
 mod node_error;
 mod open;
 mod paths;
@@ -21,6 +24,7 @@ mod read;
 mod registry;
 mod replace;
 mod schema;
+pub mod search;
 pub mod truncate;
 mod work;
 mod write;

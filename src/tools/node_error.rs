@@ -60,7 +60,7 @@ fn message(error: &io::Error) -> String {
 
 /// Drops `.` and resolves `..` by text alone, as Node shows paths. For messages only: with links the kernel may see
 /// another file.
-fn normalize(path: &Path) -> PathBuf {
+pub(crate) fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use super::bash::Bash;
 use super::context::{EffectClass, ToolContext, ToolOutput};
 use super::edit::Edit;
+use super::find::Find;
+use super::grep::Grep;
+use super::ls::Ls;
 use super::read::Read;
 use super::schema;
 use super::work::Workers;
@@ -26,6 +29,8 @@ pub(crate) trait Tool: 'static {
     const DESCRIPTION: &'static str;
     /// What it can do to the world.
     const EFFECT: EffectClass;
+    /// Whether a provider that can is asked to hold the model to the schema (pi asks for some tools).
+    const HOLDS_TO_SCHEMA: bool = true;
 
     /// Puts other spellings that models are known to use right, before the arguments are checked.
     fn prepare(_arguments: &mut Value) {}
@@ -92,7 +97,15 @@ pub struct ToolRegistry {
 impl ToolRegistry {
     /// Returns the tools that agentd brings along.
     pub fn builtin() -> Self {
-        let entries = [entry::<Read>(), entry::<Bash>(), entry::<Edit>(), entry::<Write>()];
+        let entries = [
+            entry::<Read>(),
+            entry::<Bash>(),
+            entry::<Edit>(),
+            entry::<Write>(),
+            entry::<Grep>(),
+            entry::<Find>(),
+            entry::<Ls>(),
+        ];
         Self { entries: entries.into(), workers: Workers::default() }
     }
 
@@ -178,7 +191,7 @@ fn entry<T: Tool>() -> Entry {
             name: T::USAGE.name.to_owned(),
             description: T::DESCRIPTION.to_owned(),
             parameters: schema::of::<T::Args>(),
-            constrained_sampling: Some(json!({ "type": "json_schema", "strict": "prefer" })),
+            constrained_sampling: T::HOLDS_TO_SCHEMA.then(|| json!({ "type": "json_schema", "strict": "prefer" })),
         }),
         usage: T::USAGE,
         effect: T::EFFECT,

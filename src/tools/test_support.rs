@@ -100,6 +100,11 @@ impl Place {
         tokio::join!(self.run_in(tool, arguments, self.context(sender)), collect)
     }
 
+    /// Returns how many workers did not come back in time.
+    pub(super) fn abandoned(&self) -> u64 {
+        self.registry.abandoned()
+    }
+
     /// Ends what commands left in the background.
     pub(super) async fn end_children(&self) {
         self.spawner.end_all().await;
@@ -111,6 +116,10 @@ impl Place {
             Err(output) => output,
         }
     }
+}
+
+pub(super) fn make_fifo(path: &Path) {
+    nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
 }
 
 pub(super) fn all_tools() -> Vec<String> {

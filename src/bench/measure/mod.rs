@@ -4,6 +4,7 @@ mod latency;
 mod memory;
 mod plan;
 mod requests;
+mod search;
 mod session;
 mod start;
 mod statistics;

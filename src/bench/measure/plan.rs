@@ -1,9 +1,10 @@
 //! What is measured, in which order and how often.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{latency, memory, requests, start, stream};
+use super::{latency, memory, requests, search, start, stream};
 use crate::bench::baseline::Baseline;
 use crate::bench::error::BenchError;
 use crate::bench::home::Home;
@@ -36,6 +37,8 @@ impl Plan {
 pub(in crate::bench) struct Filter<'a> {
     /// Only groups whose name contains this.
     pub(in crate::bench) only: &'a str,
+    /// What is searched, if anything.
+    pub(in crate::bench) tree: Option<&'a Path>,
     /// Set when nobody waits any more.
     pub(in crate::bench) interrupted: &'a AtomicBool,
 }
@@ -50,6 +53,11 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Returns the folder to be searched, if one was given.
+    pub(super) fn tree(&self) -> Option<&Path> {
+        self.filter.tree
+    }
+
     /// Ends a series of measurements that nobody wants any more.
     pub(super) fn check_interest(&self) -> Result<(), BenchError> {
         if self.filter.interrupted.load(Ordering::Relaxed) { Err(BenchError::Failed) } else { Ok(()) }
@@ -58,7 +66,7 @@ impl Bench<'_> {
 
 type Measurement = fn(&Bench<'_>) -> Result<Vec<Row>, BenchError>;
 
-const MEASUREMENTS: [(&str, Measurement); 8] = [
+const MEASUREMENTS: [(&str, Measurement); 9] = [
     ("start with a daemon", start::warm),
     ("start without a daemon", start::cold),
     ("memory of sessions", memory::sessions),
@@ -67,6 +75,7 @@ const MEASUREMENTS: [(&str, Measurement); 8] = [
     ("many sessions at once", stream::many_sessions),
     ("prompt → settled", latency::prompts),
     ("many requests at once", requests::at_once),
+    ("search", search::tree),
 ];
 
 /// Measures everything; `progress` is told what comes next. What cannot be measured becomes a row that says why.

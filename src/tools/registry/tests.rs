@@ -66,7 +66,8 @@ fn arguments_are_made_to_fit() {
 
 /// The schemas of a recorded system message, descriptions blanked.
 fn recorded_tools() -> Vec<Value> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pi/transcripts/simple-text.jsonl");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pi/transcripts/grep-find-ls.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut tools = messages.map(|line| line["msg"]["message"]["toolsAdded"].clone()).find(Value::is_array).unwrap();
