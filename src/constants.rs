@@ -20,7 +20,7 @@ pub const RING_BUDGET_BYTES: usize = 64 * 1024 * 1024;
 /// Deltas of a finished message leave the ring this long after the session settled.
 pub const RING_DELTA_KEEP: Duration = Duration::from_secs(30);
 /// Longest time that a merged event of the `coalesced` view stays open.
-pub const COALESCE_WINDOW: Duration = Duration::from_millis(40);
+pub const COALESCE_WINDOW: Duration = Duration::from_millis(50);
 /// Size of the entries in an attach snapshot, in bytes.
 pub const SNAPSHOT_ENTRY_BYTES: usize = 256 * 1024;
 /// Least time between two `tool_execution_update` events of one call (pi: the same).

@@ -1,5 +1,5 @@
-//! The events of one session that can be replayed, and the merged frames of the `coalesced` view. Knows nothing of
-//! subscribers or locks.
+//! The events of one session that can be replayed, the merged frames of the `coalesced` view and the short ones of
+//! `status`. Knows nothing of subscribers or locks.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use agentd_protocol::Seq;
 use agentd_protocol::message::{ContentBlock, Message, Usage};
+use agentd_protocol::methods::View;
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::encode::{Delta, Place, delta_frame, delta_of, escape, event_frame};
+use super::short::short_frame;
+use super::shown::{Class, Growth};
 use crate::agent::event::Event;
 
 /// A merged frame is closed when its text has grown to this many bytes, so that a very fast stream still flows.
@@ -27,6 +30,15 @@ pub(super) struct Buffer {
     /// Closed merges of two events or more, oldest first.
     merges: VecDeque<Merge>,
     open: Option<OpenMerge>,
+    /// Short frames for the `status` view, oldest first; of the other events it shows the whole frame.
+    shorts: VecDeque<(Seq, Bytes)>,
+    growth: Growth,
+    /// Whether something was growing after the last event that was forgotten.
+    grew_before: bool,
+    /// The last events of the classes `Status` and `Entry` or less.
+    last_shown: (Seq, Seq),
+    /// The last of those that were forgotten.
+    last_forgotten: (Seq, Seq),
     last_delta: Seq,
     /// When the session settled, and the last delta before that.
     settled: VecDeque<(Instant, Seq)>,
@@ -37,6 +49,9 @@ pub(super) struct Buffer {
 struct Slot {
     stored: Stored,
     tick: u64,
+    class: Class,
+    /// Whether something grows after this event.
+    is_growing: bool,
 }
 
 /// An event, in the smallest form that its frame can be had from.
@@ -73,6 +88,11 @@ impl Buffer {
             slots: VecDeque::new(),
             merges: VecDeque::new(),
             open: None,
+            shorts: VecDeque::new(),
+            growth: Growth::default(),
+            grew_before: false,
+            last_shown: (0, 0),
+            last_forgotten: (0, 0),
             last_delta: 0,
             settled: VecDeque::new(),
             bytes: 0,
@@ -83,11 +103,6 @@ impl Buffer {
     /// Returns the number of the newest event, 0 before the first.
     pub(super) fn last(&self) -> Seq {
         self.first + self.slots.len() as Seq - 1
-    }
-
-    /// Returns the number of the oldest retained event (of the next event when there is none).
-    pub(super) fn first(&self) -> Seq {
-        self.first
     }
 
     /// Returns the bytes that the events hold.
@@ -108,9 +123,52 @@ impl Buffer {
         self.open.as_ref().map_or_else(|| self.last(), |open| open.from - 1)
     }
 
-    /// Numbers an event and keeps it. `merging` tells whether anybody reads merged frames.
-    pub(super) fn push(&mut self, event: Event, tick: u64, merging: bool) {
+    /// Returns the number of the last event that a view has to show now.
+    pub(super) fn last_in(&self, view: View) -> Seq {
+        match view {
+            View::Full => self.last(),
+            View::Coalesced => self.coalesced_last(),
+            View::Entries => self.last_shown.1,
+            View::Status => self.last_shown.0,
+        }
+    }
+
+    /// Returns the number of the last forgotten event that a view would show.
+    pub(super) fn forgotten_in(&self, view: View) -> Seq {
+        match view {
+            View::Full | View::Coalesced => self.first - 1,
+            View::Entries => self.last_forgotten.1,
+            View::Status => self.last_forgotten.0,
+        }
+    }
+
+    /// Tells whether a message or the output of a tool grows after an event, which is retained or the one before.
+    pub(super) fn is_growing_after(&self, seq: Seq) -> bool {
+        match (seq + 1).checked_sub(self.first) {
+            None | Some(0) => self.grew_before,
+            Some(count) => self.slots.get(count as usize - 1).is_some_and(|slot| slot.is_growing),
+        }
+    }
+
+    /// Returns the first event from `seq` on that a view shows.
+    pub(super) fn next_in(&self, view: View, seq: Seq) -> Option<Seq> {
+        let start = seq.max(self.first);
+        let skipped = (start - self.first) as usize;
+        let at = self.slots.iter().skip(skipped).position(|slot| slot.class.is_in(view))?;
+        Some(start + at as Seq)
+    }
+
+    /// Numbers an event and keeps it. `merging` and `shortening` tell whether anybody reads merged frames, and short
+    /// ones.
+    pub(super) fn push(&mut self, event: Event, tick: u64, merging: bool, shortening: bool) {
         let seq = self.last() + 1;
+        let class = Class::of(&event);
+        self.growth.note(&event);
+        note_shown(&mut self.last_shown, class, seq);
+        if shortening && let Some(frame) = short_frame(&self.head, seq, &event) {
+            self.bytes += size_of::<(Seq, Bytes)>() + frame.len();
+            self.shorts.push_back((seq, frame));
+        }
         let delta = delta_of(&event);
         if delta.is_some() {
             self.last_delta = seq;
@@ -127,7 +185,7 @@ impl Buffer {
             _ => Stored::Frame(self.encode(|out, head| event_frame(out, head, seq, &event))),
         };
         self.bytes += size_of::<Slot>() + stored.bytes();
-        self.slots.push_back(Slot { stored, tick });
+        self.slots.push_back(Slot { stored, tick, class, is_growing: self.growth.is_any() });
     }
 
     fn merge(&mut self, seq: Seq, delta: &Delta<'_>) {
@@ -165,6 +223,22 @@ impl Buffer {
         self.open = None;
         for merge in std::mem::take(&mut self.merges) {
             self.bytes -= size_of::<Merge>() + merge.frame.len();
+        }
+    }
+
+    /// Forgets all short frames: nobody reads them any more.
+    pub(super) fn drop_shorts(&mut self) {
+        for (_, frame) in std::mem::take(&mut self.shorts) {
+            self.bytes -= size_of::<(Seq, Bytes)>() + frame.len();
+        }
+    }
+
+    /// Returns the short frame of a retained event if it has one, else its own.
+    pub(super) fn short_frame(&mut self, seq: Seq) -> Bytes {
+        let at = self.shorts.partition_point(|(short, _)| *short < seq);
+        match self.shorts.get(at) {
+            Some((short, frame)) if *short == seq => frame.clone(),
+            _ => self.frame(seq),
         }
     }
 
@@ -245,7 +319,12 @@ impl Buffer {
     fn forget_first(&mut self) {
         let Some(slot) = self.slots.pop_front() else { return };
         self.bytes -= size_of::<Slot>() + slot.stored.bytes();
+        note_shown(&mut self.last_forgotten, slot.class, self.first);
+        self.grew_before = slot.is_growing;
         self.first += 1;
+        while let Some((_, frame)) = self.shorts.pop_front_if(|(seq, _)| *seq < self.first) {
+            self.bytes -= size_of::<(Seq, Bytes)>() + frame.len();
+        }
         while let Some(merge) = self.merges.pop_front_if(|merge| merge.from < self.first) {
             self.bytes -= size_of::<Merge>() + merge.frame.len();
         }
@@ -268,6 +347,15 @@ impl Buffer {
             self.scratch = Vec::new();
         }
         frame
+    }
+}
+
+fn note_shown((status, entry): &mut (Seq, Seq), class: Class, seq: Seq) {
+    if class <= Class::Entry {
+        *entry = seq;
+    }
+    if class == Class::Status {
+        *status = seq;
     }
 }
 

@@ -105,6 +105,13 @@ pub(super) fn event_frame(out: &mut Vec<u8>, head: &[u8], seq: Seq, event: &Even
     end(out);
 }
 
+/// Appends the frame of an event with the given fields.
+pub(super) fn frame(out: &mut Vec<u8>, head: &[u8], seq: Seq, kind: &str, write: impl FnOnce(&mut Fields<'_>)) {
+    begin(out, head, None, seq);
+    fields(out, kind, write);
+    end(out);
+}
+
 /// Makes the frame that tells a client that it fell behind and what stands for the events it missed.
 pub(crate) fn lagged_frame(result: &AttachResult) -> Bytes {
     let mut out = Vec::new();
@@ -121,9 +128,7 @@ pub(crate) fn lagged_frame(result: &AttachResult) -> Bytes {
 /// Makes the frame that tells a client that a session can no longer be read. `seq` is the last event it got.
 pub(crate) fn detached_frame(session: &SessionId, seq: Seq, message: &str) -> Bytes {
     let mut out = Vec::new();
-    begin(&mut out, &frame_head(session), None, seq);
-    fields(&mut out, "detached", |f| f.str("message", message));
-    end(&mut out);
+    frame(&mut out, &frame_head(session), seq, "detached", |f| f.str("message", message));
     out.into()
 }
 
@@ -297,7 +302,7 @@ fn ids(entries: &[MessageEntry]) -> Vec<&EntryId> {
 }
 
 /// Appends the fields of an object whose type's name comes first.
-struct Fields<'a>(&'a mut Vec<u8>);
+pub(super) struct Fields<'a>(&'a mut Vec<u8>);
 
 fn fields(out: &mut Vec<u8>, kind: &str, write: impl FnOnce(&mut Fields<'_>)) {
     out.extend_from_slice(kind.as_bytes());
@@ -312,17 +317,17 @@ impl Fields<'_> {
         self.0.extend_from_slice(b"\":");
     }
 
-    fn str(&mut self, name: &str, text: &str) {
+    pub(super) fn str(&mut self, name: &str, text: &str) {
         self.name(name);
         string(self.0, text);
     }
 
-    fn json<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+    pub(super) fn json<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.name(name);
         json(self.0, value);
     }
 
-    fn optional<T: Serialize>(&mut self, name: &str, value: Option<&T>) {
+    pub(super) fn optional<T: Serialize>(&mut self, name: &str, value: Option<&T>) {
         if let Some(value) = value {
             self.json(name, value);
         }

@@ -5,12 +5,15 @@
 //! slow client costs nothing and holds nobody up. One that falls out of the ring is told so ([`Pull::Lagged`]) and
 //! goes on from a snapshot. Every frame is encoded once and its bytes are shared.
 //!
-//! **Invariant**: whatever the view, the frames a subscriber pulls cover every number once and in order.
+//! **Invariant**: in the views `full` and `coalesced` the frames a subscriber pulls cover every number once and in order;
+//! in `entries` and `status`, every event that the view shows, once and in order.
 
 mod budget;
 mod buffer;
 mod encode;
 mod shared;
+mod short;
+mod shown;
 mod wake;
 
 pub use budget::RingBudget;

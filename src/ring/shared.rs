@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::budget::RingBudget;
 use super::buffer::Buffer;
 use super::encode::frame_head;
+use super::shown::{PerView, richest};
 use super::wake::{Token, Wake};
 use crate::agent::event::Event;
 use crate::constants::RING_DELTA_KEEP;
@@ -34,8 +35,8 @@ struct Inner {
     buffer: Buffer,
     /// Indexed by `Subscription::slot`.
     subscribers: Vec<Option<Subscriber>>,
-    count: usize,
-    coalesced: usize,
+    /// How many subscribers read in each view.
+    readers: PerView<usize>,
     closed: bool,
 }
 
@@ -69,11 +70,11 @@ impl Shared {
         let (result, wakes) = {
             let mut inner = self.lock();
             let before = inner.buffer.bytes();
-            let shown = (inner.buffer.last(), inner.buffer.coalesced_last(), inner.closed);
+            let (shown, closed) = (inner.last_shown(), inner.closed);
             let result = change(&mut inner);
             self.budget.adjust(before, inner.buffer.bytes());
             self.oldest.store(inner.buffer.oldest_tick(), Ordering::Relaxed);
-            (result, inner.wakes_since(shown))
+            (result, inner.wakes_since(shown, closed))
         };
         for (wake, token) in wakes {
             wake.mark(token);
@@ -91,20 +92,20 @@ impl Shared {
 }
 
 impl Inner {
-    fn wakes_since(&mut self, (last, coalesced_last, closed): (Seq, Seq, bool)) -> Wakes {
-        let all = self.closed && !closed;
-        let full = all || self.buffer.last() > last;
-        let coalesced = all || self.buffer.coalesced_last() > coalesced_last;
-        if !full && !coalesced {
-            return Wakes::new();
-        }
+    fn last_shown(&self) -> PerView<Seq> {
+        PerView::of(|view| self.buffer.last_in(view))
+    }
+
+    fn wakes_since(&mut self, shown: PerView<Seq>, closed: bool) -> Wakes {
         let mut wakes = Wakes::new();
+        let all = self.closed && !closed;
+        let now = self.last_shown();
+        if !all && now == shown {
+            return wakes;
+        }
         for subscriber in self.subscribers.iter_mut().flatten() {
-            let shown = match subscriber.view {
-                View::Full => full,
-                View::Coalesced => coalesced,
-            };
-            if shown && std::mem::take(&mut subscriber.waiting) {
+            let has_more = all || now.get(subscriber.view) > shown.get(subscriber.view);
+            if has_more && std::mem::take(&mut subscriber.waiting) {
                 wakes.push((subscriber.wake.clone(), subscriber.token));
             }
         }
@@ -123,7 +124,7 @@ impl Ring {
     /// Makes the ring of one load of a session.
     pub fn new(session_id: SessionId, epoch: Epoch, budget: Arc<RingBudget>) -> Self {
         let buffer = Buffer::new(frame_head(&session_id));
-        let inner = Inner { buffer, subscribers: Vec::new(), count: 0, coalesced: 0, closed: false };
+        let inner = Inner { buffer, subscribers: Vec::new(), readers: PerView::default(), closed: false };
         let shared = Arc::new(Shared {
             session_id,
             epoch,
@@ -141,9 +142,10 @@ impl Ring {
     pub fn push(&self, events: impl IntoIterator<Item = Event>) -> Seq {
         let tick = self.0.budget.next_tick();
         self.0.grow(|inner| {
-            let merging = inner.coalesced > 0;
+            let merging = *inner.readers.get(View::Coalesced) > 0;
+            let shortening = *inner.readers.get(View::Status) > 0;
             for event in events {
-                inner.buffer.push(event, tick, merging);
+                inner.buffer.push(event, tick, merging, shortening);
             }
             inner.buffer.last()
         })
@@ -174,24 +176,29 @@ impl Ring {
         self.0.lock().buffer.has_open_merge()
     }
 
-    /// Tells whether every event after `since` is here, so that it can be replayed exactly.
+    /// Tells whether every event after `since` that `view` shows is here, so that it can be replayed exactly.
     ///
-    /// Both views carry all content, so a cursor read in one can be continued in the other.
-    pub fn can_replay(&self, since: &Cursor, _view: View) -> bool {
+    /// A cursor may have been read in another view. One from a poorer view can be continued in a richer one unless
+    /// something was growing there, of which its reader has not seen the beginning.
+    pub fn can_replay(&self, since: &Cursor, view: View) -> bool {
         let inner = self.0.lock();
-        since.epoch == self.0.epoch && since.seq <= inner.buffer.last() && since.seq + 1 >= inner.buffer.first()
+        let buffer = &inner.buffer;
+        if since.epoch != self.0.epoch || since.seq > buffer.last() || since.seq < buffer.forgotten_in(view) {
+            return false;
+        }
+        let is_poorer = richest(since.view.unwrap_or(view)) < richest(view);
+        !(is_poorer && buffer.is_growing_after(since.seq))
     }
 
     /// Makes a subscription that goes on after `after`. Ends the open merge first; what is there already is read
-    /// event by event, only later events are merged.
+    /// event by event and whole; only later events are merged or shortened.
     ///
     /// Whoever subscribes pulls once unasked; from then on `wake` tells when there is more.
     pub fn subscribe(&self, view: View, after: Seq, wake: Arc<Wake>) -> Subscription {
         let token = wake.token();
         let (slot, last) = self.0.grow(|inner| {
             inner.buffer.close_merge();
-            inner.count += 1;
-            inner.coalesced += usize::from(view == View::Coalesced);
+            *inner.readers.get_mut(view) += 1;
             let subscriber = Some(Subscriber { view, token, wake, waiting: false });
             let slot = match inner.subscribers.iter().position(Option::is_none) {
                 Some(free) => {
@@ -236,7 +243,7 @@ impl Ring {
 
     /// Returns how many subscriptions there are.
     pub fn subscriber_count(&self) -> usize {
-        self.0.lock().count
+        self.0.lock().subscribers.iter().flatten().count()
     }
 }
 
@@ -260,7 +267,7 @@ pub struct Subscription {
     token: Token,
     view: View,
     position: Seq,
-    /// Events up to here are replayed one by one in every view.
+    /// Events up to here are replayed one by one and whole in every view that shows them.
     unmerged_until: Seq,
 }
 
@@ -276,14 +283,16 @@ impl Subscription {
             }
             let mut taken = 0;
             loop {
-                let next = self.position + 1;
                 if until.is_some_and(|until| self.position >= until) || taken >= max_bytes {
                     return Pull::More;
                 }
-                if next < inner.buffer.first() {
+                if self.position < inner.buffer.forgotten_in(self.view) {
                     return Pull::Lagged;
                 }
-                let Some((frame, seq)) = self.next_frame(&mut inner.buffer, next) else {
+                let Some((frame, seq)) = self.next_frame(&mut inner.buffer, until) else {
+                    if until.is_some_and(|until| self.position >= until) {
+                        return Pull::More;
+                    }
                     if inner.closed {
                         return Pull::Closed;
                     }
@@ -299,14 +308,27 @@ impl Subscription {
         })
     }
 
-    fn next_frame(&self, buffer: &mut Buffer, next: Seq) -> Option<(Bytes, Seq)> {
+    /// Returns the next frame and the number up to which it brings the subscriber. Passes over what the view does not
+    /// show.
+    fn next_frame(&mut self, buffer: &mut Buffer, until: Option<Seq>) -> Option<(Bytes, Seq)> {
+        let next = self.position + 1;
         match self.view {
             View::Coalesced if next > self.unmerged_until => buffer.coalesced_frame(next),
             View::Coalesced | View::Full => (next <= buffer.last()).then(|| (buffer.frame(next), next)),
+            View::Entries | View::Status => {
+                let limit = until.unwrap_or(Seq::MAX).min(buffer.last());
+                let Some(seq) = buffer.next_in(self.view, next).filter(|seq| *seq <= limit) else {
+                    self.position = self.position.max(limit);
+                    return None;
+                };
+                let is_short = self.view == View::Status && seq > self.unmerged_until;
+                let frame = if is_short { buffer.short_frame(seq) } else { buffer.frame(seq) };
+                Some((frame, seq))
+            }
         }
     }
 
-    /// Returns the number of the last event that was pulled.
+    /// Returns the number of the last event that was pulled or passed over.
     pub fn position(&self) -> Seq {
         self.position
     }
@@ -331,10 +353,12 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.ring.change(|inner| {
             inner.subscribers[self.slot] = None;
-            inner.count -= 1;
-            inner.coalesced -= usize::from(self.view == View::Coalesced);
-            if inner.coalesced == 0 {
+            *inner.readers.get_mut(self.view) -= 1;
+            if *inner.readers.get(View::Coalesced) == 0 {
                 inner.buffer.drop_merges();
+            }
+            if *inner.readers.get(View::Status) == 0 {
+                inner.buffer.drop_shorts();
             }
         });
     }

@@ -13,6 +13,7 @@ use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageE
 use crate::constants::RING_DELTA_KEEP;
 
 mod laws;
+mod views;
 
 const MUCH: usize = usize::MAX;
 

@@ -16,6 +16,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::conn::Conn;
 use super::error_map::Failure;
+use super::handlers::attach::shows_content;
 use super::outbox::{Effect, Outgoing};
 use super::server::Core;
 use crate::agent::handle::{AttachRequest, Attached, SessionHandle};
@@ -261,7 +262,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 let handle = core.sessions.open(&session).await?;
                 conn.enter(&handle);
                 let (client, wake) = (conn.client(), conn.wake.clone());
-                let request = AttachRequest { since: None, view, history: true, client, wake };
+                let request = AttachRequest { since: None, view, history: shows_content(view), client, wake };
                 let attached = handle.attach(Box::new(request)).await?.await?.value;
                 Ok((handle, attached))
             };

@@ -60,7 +60,7 @@ pub enum Event {
     },
     /// A message is complete and on disk.
     MessageEnd {
-        /// The message; absent for tool results, whose content `tool_execution_end` carried.
+        /// The message; absent for tool results, whose content `tool_execution_end` carried, and in view `status`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Message>,
         /// Its entry.
@@ -99,7 +99,8 @@ pub enum Event {
         tool_call_id: ToolCallId,
         /// The tool.
         tool_name: String,
-        /// Its arguments.
+        /// Its arguments; absent in view `status`.
+        #[serde(default)]
         args: Value,
     },
     /// A running tool printed something.
@@ -115,7 +116,8 @@ pub enum Event {
         tool_call_id: ToolCallId,
         /// The tool.
         tool_name: String,
-        /// Its result.
+        /// Its result; absent in view `status`.
+        #[serde(default)]
         result: ToolResult,
         /// Whether it failed.
         is_error: bool,
@@ -153,7 +155,7 @@ pub enum Event {
     },
     /// An entry other than a message was written.
     EntryAppended {
-        /// The entry as it stands in the file.
+        /// The entry as it stands in the file; in view `status` its `type` and `id`.
         entry: Entry,
     },
     /// The session's name changed.

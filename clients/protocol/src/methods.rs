@@ -488,6 +488,11 @@ pub enum View {
     Full,
     /// Deltas of one block that came close together are merged.
     Coalesced,
+    /// What is complete: no deltas and no beginnings of messages. `seq` has gaps.
+    Entries,
+    /// What a list of sessions shows: runs, retries, names of running tools, ids of new entries, but no content.
+    /// `seq` has gaps.
+    Status,
 }
 
 /// Parameters of [`Attach`].
@@ -503,7 +508,7 @@ pub struct AttachParams {
     /// How to read; `full` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view: Option<View>,
-    /// Whether a snapshot carries entries; true when left out.
+    /// Whether a snapshot carries entries; when left out, true in every view but `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<bool>,
 }

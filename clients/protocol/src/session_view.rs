@@ -1,7 +1,7 @@
 //! The state of one session as a client sees it: an attach answer folded together with the events after it.
 //!
-//! Pure. It takes events of the views `full` and `coalesced` alike, insists that none is missing, and comes to the
-//! same state by either: that is what makes it useful to tests. What a client shows, it reads from here.
+//! Pure. It takes events of all views. Of `full` and `coalesced` it insists that none is missing, and comes to the same
+//! state by either; by `entries` it comes to the same entries: that is what makes it useful to tests. What a client shows, it reads from here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -220,7 +220,8 @@ impl SessionView {
         if seq <= seen {
             return Ok(Applied::Seen);
         }
-        if from > seen + 1 {
+        let has_gaps = matches!(self.view, View::Entries | View::Status);
+        if from > seen + 1 && !has_gaps {
             return Err(ViewError::Gap { seen, from });
         }
         if from <= seen {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_protocol::methods::{AttachResult, Entry as WireEntry, OpenMessage, Replay, Snapshot};
+use agentd_protocol::methods::{AttachResult, Entry as WireEntry, OpenMessage, Replay, Snapshot, View};
 
 use super::SessionActor;
 use crate::agent::event::Event;
@@ -19,7 +19,7 @@ impl SessionActor {
         let exact = request.since.as_ref().filter(|since| self.ring.can_replay(since, request.view));
         let (after, replay, snapshot) = match exact {
             Some(since) => (since.seq, Replay::Exact, None),
-            None => (self.ring.last_seq(), Replay::Snapshot, Some(self.snapshot(request.history))),
+            None => (self.ring.last_seq(), Replay::Snapshot, Some(self.snapshot(request.history, request.view))),
         };
         let subscription = self.ring.subscribe(request.view, after, request.wake);
         self.clients.insert(request.client.id, Arc::clone(&request.client.name));
@@ -41,12 +41,14 @@ impl SessionActor {
         }
     }
 
-    fn snapshot(&self, history: bool) -> Snapshot {
+    /// What has grown so far is left out for views that do not show it growing.
+    fn snapshot(&self, history: bool, view: View) -> Snapshot {
+        let shows_growth = matches!(view, View::Full | View::Coalesced);
         let (entries, before) = if history { self.branch_tail() } else { (Vec::new(), None) };
         let message = self
             .request
             .as_ref()
-            .filter(|request| request.is_started)
+            .filter(|request| request.is_started && shows_growth)
             .map(|request| OpenMessage { entry_id: request.entry_id.clone(), message: request.assembler.so_far() });
         Snapshot {
             entries,

@@ -19,10 +19,16 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
 
 async fn attach(call: Arc<Call>, params: AttachParams) -> Result<AttachResult, Failure> {
     let handle = call.session(params.session_id).await?;
-    let (view, history) = (params.view.unwrap_or_default(), params.history.unwrap_or(true));
+    let view = params.view.unwrap_or_default();
+    let history = params.history.unwrap_or(shows_content(view));
     let result = subscribe(&call, &handle, params.since, view, history).await?;
     call.conn().set_current(handle.id());
     Ok(result)
+}
+
+/// Tells whether a view shows what entries hold.
+pub(in crate::rpc) fn shows_content(view: View) -> bool {
+    view != View::Status
 }
 
 /// Subscribes the connection; events follow the call's answer.

@@ -29,7 +29,10 @@ async fn initialize(call: Arc<Call>, params: InitializeParams) -> Result<Initial
         server_info: info.server_info.clone(),
         // Another version that the client may have named is no error: it learns ours and decides.
         protocol_version: PROTOCOL_VERSION,
-        capabilities: Capabilities { views: vec![View::Full, View::Coalesced], confinement: info.confinement.clone() },
+        capabilities: Capabilities {
+            views: vec![View::Full, View::Coalesced, View::Entries, View::Status],
+            confinement: info.confinement.clone(),
+        },
         limits: Limits { max_message_bytes: MAX_MESSAGE_BYTES as u64, max_batch: MAX_BATCH as u64 },
         build_mismatch: version::build_mismatch(&client, &info.server_info),
     })

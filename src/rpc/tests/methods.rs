@@ -125,7 +125,7 @@ async fn initialize_tells_who_the_daemon_is() {
         json!({
             "serverInfo": {"name": "agentd", "version": "1.2.3", "build": "b"},
             "protocolVersion": 1,
-            "capabilities": {"views": ["full", "coalesced"], "confinement": "none"},
+            "capabilities": {"views": ["full", "coalesced", "entries", "status"], "confinement": "none"},
             "limits": {"maxMessageBytes": 67_108_864, "maxBatch": 1000},
         })
     );

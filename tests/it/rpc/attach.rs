@@ -205,3 +205,52 @@ async fn content_travels_once() {
     assert_eq!(holders("CANARY-TEXT"), ["message_update", "message_end"]);
     assert_eq!(holders("CANARY-42"), ["tool_execution_update", "tool_execution_end"]);
 }
+
+#[tokio::test]
+async fn poorer_views_show_what_is_complete_and_can_be_left_for_richer_ones() {
+    let call = json!({"blocks": [{"text": "I look."}, {"tool": "bash", "args": {"command": "echo up"}, "id": "c1"}]});
+    let server = ModelServer::replies(json!([call, letters()]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut full = daemon.connect().await;
+    let session = full.new_session(daemon.home(), "fake/plain").await;
+    let mut entries = daemon.connect().await;
+    entries.ok("attach", json!({"sessionId": session, "view": "entries"})).await;
+    let mut status = daemon.connect().await;
+    let attached = status.ok("attach", json!({"sessionId": session, "view": "status"})).await;
+    assert_eq!(attached["snapshot"]["entries"], json!([]), "a list shows no content");
+    full.ok("prompt", json!({"message": "x"})).await;
+    let mut all = full.events_until("tool_execution_end").await;
+    all.extend(until_text(&mut full, "abcde").await);
+
+    // In the middle of the second answer both have what is complete, in order, and nothing that grows.
+    let last = all.iter().rfind(|event| event["event"]["type"] == "turn_start").unwrap()["seq"].as_u64().unwrap();
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|event: &Value| event["seq"].as_u64() < Some(last)) {
+        seen.push(entries.event().await);
+    }
+    let growing = ["message_start", "message_update", "tool_execution_update"];
+    let is_whole = |event: &&Value| !growing.contains(&event["event"]["type"].as_str().unwrap());
+    let from = seen[0]["seq"].as_u64();
+    let expected: Vec<_> = all.iter().filter(is_whole).filter(|event| event["seq"].as_u64() >= from).cloned().collect();
+    assert_eq!(seen, expected);
+    let brief = status.events_until("tool_execution_end").await.pop().unwrap();
+    assert_eq!((&brief["event"]["toolName"], &brief["event"]["result"]), (&json!("bash"), &Value::Null));
+
+    // The deltas so far were not seen: the richer view begins with a snapshot, and goes on exactly.
+    let cursor = seen.last().unwrap();
+    let since = json!({"epoch": attached["epoch"], "seq": cursor["seq"], "view": "entries"});
+    let again = entries.ok("attach", json!({"sessionId": session, "since": since, "view": "full"})).await;
+    assert_eq!(again["replay"], "exact", "the turn has begun, its message had not");
+    assert_eq!(text_of(&until_text(&mut entries, "abcde").await), "abcde");
+    let mut other = daemon.connect().await;
+    other.ok("attach", json!({"sessionId": session})).await;
+    let inside = full.events_until("client_attached").await.pop().unwrap();
+    let since = json!({"epoch": attached["epoch"], "seq": inside["seq"], "view": "status"});
+    let again = status.ok("attach", json!({"sessionId": session, "since": since, "view": "coalesced"})).await;
+    assert_eq!(again["replay"], "snapshot", "inside of a message");
+    assert_eq!(again["snapshot"]["message"]["content"][0]["text"], "abcde");
+    server.release("go");
+    for client in [&mut full, &mut entries, &mut status] {
+        assert_eq!(text_of(&client.events_until("agent_settled").await), "fghijkl");
+    }
+}
