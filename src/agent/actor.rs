@@ -179,7 +179,7 @@ impl SessionActor {
     pub(crate) async fn run(mut self) {
         loop {
             self.advance();
-            self.facts.set(self.machine.status(), self.can_unload(), self.last_used);
+            self.facts.set(self.machine.status(), self.can_unload(), self.last_used, self.retry_at);
             if self.closing && self.is_quiet() {
                 break;
             }

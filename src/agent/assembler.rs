@@ -206,9 +206,7 @@ impl Block {
                 thought_signature: None,
                 arguments_text: Some(self.text.clone()),
             }),
-            BlockKind::ToolCall { id, name } => {
-                ContentBlock::ToolCall(tool_call(id.clone(), name.clone(), &self.text, self.signature.clone()))
-            }
+            BlockKind::ToolCall { .. } => self.clone().finish(),
             BlockKind::Text => ContentBlock::Text { text: self.text.clone(), text_signature: self.signature.clone() },
             BlockKind::Thinking => {
                 ContentBlock::Thinking { thinking: self.text.clone(), thinking_signature: self.signature.clone() }
@@ -218,7 +216,14 @@ impl Block {
 
     fn finish(self) -> ContentBlock {
         match self.kind {
-            BlockKind::ToolCall { id, name } => ContentBlock::ToolCall(tool_call(id, name, &self.text, self.signature)),
+            BlockKind::ToolCall { id, name } => {
+                let mut call = tool_call(id, name, &self.text, self.signature);
+                if self.is_open {
+                    // Its response broke off: nobody can say what is wrong with arguments that have not come.
+                    call.arguments_error = None;
+                }
+                ContentBlock::ToolCall(call)
+            }
             BlockKind::Text => ContentBlock::Text { text: self.text, text_signature: self.signature },
             BlockKind::Thinking => ContentBlock::Thinking { thinking: self.text, thinking_signature: self.signature },
         }

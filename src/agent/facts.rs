@@ -10,11 +10,15 @@ pub struct LiveFacts {
     status: AtomicU8,
     can_unload: AtomicBool,
     last_used: AtomicI64,
+    /// 0 outside of retry wait.
+    retry_at: AtomicI64,
 }
 
 impl LiveFacts {
-    /// Says what the session is doing, whether it may be unloaded, and when something last happened.
-    pub(crate) fn set(&self, status: SessionStatus, can_unload: bool, now_ms: i64) {
+    /// Says what the session is doing, whether it may be unloaded, when something last happened, and when a failed
+    /// request is tried again.
+    pub(crate) fn set(&self, status: SessionStatus, can_unload: bool, now_ms: i64, retry_at: Option<i64>) {
+        self.retry_at.store(retry_at.unwrap_or(0), Ordering::Relaxed);
         self.status.store(status_number(status), Ordering::Relaxed);
         self.can_unload.store(can_unload, Ordering::Relaxed);
         self.last_used.store(now_ms, Ordering::Relaxed);
@@ -38,6 +42,11 @@ impl LiveFacts {
     /// Tells whether the session is idle, unattached and has nothing queued.
     pub fn can_unload(&self) -> bool {
         self.can_unload.load(Ordering::Relaxed)
+    }
+
+    /// Returns when a failed request is tried again, in milliseconds since the epoch.
+    pub fn retry_at(&self) -> Option<i64> {
+        Some(self.retry_at.load(Ordering::Relaxed)).filter(|at| *at != 0)
     }
 
     /// Returns when something last happened, in milliseconds since the epoch.

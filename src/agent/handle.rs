@@ -15,7 +15,7 @@ use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
     AttachResult, CycleModelResult, CycleThinkingLevelResult, Empty, GetAvailableThinkingLevelsResult,
     GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy, PromptResult, Queue,
-    SessionState, SessionStats, View, WaitResult,
+    QueueMode, SessionState, SessionStats, View, WaitResult,
 };
 use agentd_protocol::model::Model;
 use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
@@ -147,6 +147,8 @@ pub(crate) enum Command {
     FollowUp(UserInput, Reply<PromptResult>),
     /// Ends the run.
     Abort(Reply<Empty>),
+    /// Ends the pause before a retry.
+    AbortRetry(Reply<Empty>),
     /// Empties the queues.
     ClearQueue(Reply<Queue>),
     /// Goes on with an interrupted run.
@@ -177,6 +179,12 @@ pub(crate) enum Command {
     GetThinkingLevels(Reply<GetAvailableThinkingLevelsResult>),
     /// Chooses the next model.
     CycleModel(Reply<CycleModelResult>),
+    /// Chooses whether failed requests are tried again.
+    SetAutoRetry(bool, Reply<Empty>),
+    /// Chooses how steering is taken out of its queue.
+    SetSteeringMode(QueueMode, Reply<Empty>),
+    /// Chooses how follow-ups are taken out of their queue.
+    SetFollowUpMode(QueueMode, Reply<Empty>),
     /// Replaces the environment.
     SetEnv(BTreeMap<String, String>, Reply<Empty>),
     /// Subscribes a connection.
@@ -262,6 +270,8 @@ impl SessionHandle {
         follow_up(input: UserInput) -> PromptResult = FollowUp;
         /// Ends the run; answered when it has settled.
         abort() -> Empty = Abort;
+        /// Ends the pause before a retry, and with it the run.
+        abort_retry() -> Empty = AbortRetry;
         /// Empties both queues.
         clear_queue() -> Queue = ClearQueue;
         /// Goes on with an interrupted run.
@@ -292,6 +302,12 @@ impl SessionHandle {
         thinking_levels() -> GetAvailableThinkingLevelsResult = GetThinkingLevels;
         /// Chooses the next model that can be used.
         cycle_model() -> CycleModelResult = CycleModel;
+        /// Chooses whether failed requests are tried again.
+        set_auto_retry(enabled: bool) -> Empty = SetAutoRetry;
+        /// Chooses how steering is taken out of its queue.
+        set_steering_mode(mode: QueueMode) -> Empty = SetSteeringMode;
+        /// Chooses how follow-ups are taken out of their queue.
+        set_follow_up_mode(mode: QueueMode) -> Empty = SetFollowUpMode;
         /// Replaces the environment of tools and key look-up.
         set_env(env: BTreeMap<String, String>) -> Empty = SetEnv;
         /// Subscribes a connection to the events.

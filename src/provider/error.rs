@@ -12,6 +12,10 @@ use super::secret::Secret;
 /// Longest message made of a response body, in bytes: error pages of proxies are long and say little.
 const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 
+/// How messages begin of streams that ended in order, but not as they must.
+const NO_FINISH: &str = "Stream ended without";
+const BAD_FINISH: &str = "Provider finish_reason: ";
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -79,9 +83,10 @@ impl ProviderError {
         Self::new(ErrorClass::Transient, format!("terminated: {cause}"))
     }
 
-    /// Tells whether the response broke off in a way after which no block can be called complete.
+    /// Tells whether the response broke off, so that no block still open can be called complete. One that ended in
+    /// order, but without or with a bad finish reason, closes its blocks (as pi does).
     pub fn is_cut(&self) -> bool {
-        self.class == ErrorClass::Malformed || self.message.starts_with("terminated: ")
+        !(self.message.starts_with(NO_FINISH) || self.message.starts_with(BAD_FINISH))
     }
 
     /// Nothing came for too long.
@@ -91,7 +96,7 @@ impl ProviderError {
 
     /// The stream ended in order, but without the marker that says that the response is complete.
     pub fn no_finish_reason() -> Self {
-        Self::new(ErrorClass::Transient, "Stream ended without finish_reason")
+        Self::new(ErrorClass::Transient, format!("{NO_FINISH} finish_reason"))
     }
 
     /// An event held something other than JSON.
@@ -101,7 +106,7 @@ impl ProviderError {
 
     /// The response ended for a reason that makes it unusable (`content_filter`, or a word unknown to us).
     pub fn finish_reason(word: &str) -> Self {
-        let message = format!("Provider finish_reason: {word}");
+        let message = format!("{BAD_FINISH}{word}");
         let class = match word {
             _ if is_overflow(&normalize(word)) => ErrorClass::Overflow,
             "network_error" | "error" => ErrorClass::Transient,

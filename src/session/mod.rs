@@ -5,9 +5,11 @@
 pub mod context;
 pub mod entry;
 pub mod rows;
+pub mod settings;
 pub mod tree;
 
 pub use context::{ContextMessage, ModelContext, build_context};
 pub use entry::{Compaction, Entry, EntryBody, Header};
 pub use rows::{SessionFacts, summarize};
+pub use settings::StoredSettings;
 pub use tree::SessionTree;

@@ -150,7 +150,8 @@ impl Supervisor {
             .into_iter()
             .map(|row| {
                 let live = self.live(&row.session_id);
-                let status = live.map_or(SessionStatus::Unloaded, |live| live.facts.status());
+                let status = live.as_ref().map_or(SessionStatus::Unloaded, |live| live.facts.status());
+                let retry_at = live.and_then(|live| live.facts.retry_at());
                 SessionRow {
                     session_id: row.session_id,
                     session_file: Some(row.path.display().to_string()),
@@ -163,6 +164,7 @@ impl Supervisor {
                     model: row.model,
                     cost: row.cost,
                     status,
+                    retry_at,
                     duplicate_of: row.duplicate_of,
                 }
             })

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::message::Message;
-use serde::Deserialize;
 
 use super::directory::Supervisor;
 use super::error::SupervisorError;
@@ -18,10 +17,11 @@ use crate::agent::machine::Queues;
 use crate::agent::services::Services;
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::constants::{INTERRUPTED_MESSAGE, MAX_AMBIGUOUS, SESSION_MAILBOX, SETTINGS_ENTRY};
+use crate::constants::{INTERRUPTED_MESSAGE, MAX_AMBIGUOUS, SESSION_MAILBOX};
 use crate::provider::clamp_level;
 use crate::session::context::build_context;
 use crate::session::entry::EntryBody;
+use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
 use crate::store::crash_journal::CrashJournal;
 use crate::store::error::StoreError;
@@ -35,14 +35,6 @@ struct Stored {
     queues: Queues,
     interrupted: bool,
     notices: Vec<(&'static str, String)>,
-}
-
-/// The settings that pi's format has no entry for.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StoredSettings {
-    tools: Option<Vec<String>>,
-    max_turns: Option<u32>,
 }
 
 impl Supervisor {
@@ -96,12 +88,12 @@ impl Supervisor {
              set_env replaces it"
                 .to_owned(),
         ));
-        let extra = stored_settings(&stored.tree);
-        let settings = self.stored_session_settings(&stored.tree, env, extra.tools);
+        let extra = StoredSettings::of(&stored.tree);
+        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone());
         let journal_path = names::journal_path(&services.config.paths.journal_dir, &id);
         let opening = Opening {
             unsaved: Vec::new(),
-            machine: self.machine(extra.max_turns, stored.queues.clone(), stored.interrupted),
+            machine: self.machine(&extra, stored.queues.clone(), stored.interrupted),
             journal: SessionJournal::new(&journal_path, stored.file.path().to_owned(), stored.queues),
             settings,
             ring: self.ring(&id),
@@ -245,17 +237,6 @@ fn ends_interrupted(tree: &SessionTree) -> bool {
         Message::Assistant(last) => last.error_message.as_deref() == Some(INTERRUPTED_MESSAGE),
         _ => false,
     })
-}
-
-fn stored_settings(tree: &SessionTree) -> StoredSettings {
-    let entries = tree.branch();
-    let found = entries.into_iter().rev().find_map(|entry| match &entry.body {
-        EntryBody::Custom { custom_type, data } if custom_type == SETTINGS_ENTRY => {
-            serde_json::from_value(data.clone()).ok()
-        }
-        _ => None,
-    });
-    found.unwrap_or_default()
 }
 
 /// Finds session files by their names, which end in the session's id.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::{Epoch, SessionId};
-use serde_json::json;
 use uuid::Uuid;
 
 use super::directory::Supervisor;
@@ -15,10 +14,11 @@ use crate::agent::handle::SessionHandle;
 use crate::agent::machine::{Machine, MachineSettings, Queues};
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::constants::{DEFAULT_MAX_TURNS, MAX_MAX_TURNS, SETTINGS_ENTRY};
+use crate::constants::{DEFAULT_MAX_TURNS, MAX_MAX_TURNS};
 use crate::provider::{ModelSpec, clamp_level};
 use crate::ring::Ring;
 use crate::session::entry::{EntryBody, Header};
+use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
 use crate::store::session_file::SessionFile;
 use crate::store::{names, record};
@@ -80,7 +80,7 @@ impl Supervisor {
         let opening = Opening {
             unsaved: tree.entries().to_vec(),
             file: SessionFile::create(&path, &self.0.services.writer),
-            machine: self.machine(new.max_turns, Queues::default(), false),
+            machine: self.machine(&stored(&new), Queues::default(), false),
             journal: SessionJournal::new(
                 &names::journal_path(&self.0.services.config.paths.journal_dir, &id),
                 path,
@@ -113,12 +113,14 @@ impl Supervisor {
         }))
     }
 
-    pub(super) fn machine(&self, max_turns: Option<u32>, queues: Queues, interrupted: bool) -> Machine {
+    pub(super) fn machine(&self, stored: &StoredSettings, queues: Queues, interrupted: bool) -> Machine {
+        let mut retry = self.0.services.config.retry;
+        retry.enabled = stored.auto_retry.unwrap_or(retry.enabled);
         let settings = MachineSettings {
-            max_turns: max_turns.unwrap_or(DEFAULT_MAX_TURNS),
-            retry: self.0.services.config.retry,
-            steering_mode: agentd_protocol::methods::QueueMode::default(),
-            follow_up_mode: agentd_protocol::methods::QueueMode::default(),
+            max_turns: stored.max_turns.unwrap_or(DEFAULT_MAX_TURNS),
+            retry,
+            steering_mode: stored.steering_mode.unwrap_or_default(),
+            follow_up_mode: stored.follow_up_mode.unwrap_or_default(),
         };
         Machine::new(settings, queues, interrupted, Uuid::new_v4().as_u64_pair().0)
     }
@@ -181,13 +183,13 @@ fn first_entries(new: &NewSession, model: &ModelChoice) -> Vec<EntryBody> {
         entries.push(EntryBody::ThinkingLevelChange(*level));
     }
     if new.tools.is_some() || new.max_turns.is_some() {
-        // What pi's format has no entry for. It must outlive the daemon: a session that may not write stays so.
-        entries.push(EntryBody::Custom {
-            custom_type: SETTINGS_ENTRY.to_owned(),
-            data: json!({ "tools": new.tools, "maxTurns": new.max_turns }),
-        });
+        entries.push(stored(new).entry());
     }
     entries
+}
+
+fn stored(new: &NewSession) -> StoredSettings {
+    StoredSettings { tools: new.tools.clone(), max_turns: new.max_turns, ..StoredSettings::default() }
 }
 
 fn settings(new: NewSession, model: ModelChoice) -> SessionSettings {

@@ -118,6 +118,8 @@ methods! {
     FollowUp = "follow_up", Session, false, QueueParams => PromptResult;
     /// Ends the run and waits until it has settled. Success without a run.
     Abort = "abort", Session, true, SessionParams => Empty;
+    /// Ends the pause before a failed request is tried again, and with it the run. Success without a pause.
+    AbortRetry = "abort_retry", Session, false, SessionParams => Empty;
     /// Empties both queues and returns what was in them.
     ClearQueue = "clear_queue", Session, false, SessionParams => ClearQueueResult;
     /// Goes on with an interrupted run from the last entry, without a new user message.
@@ -145,6 +147,12 @@ methods! {
     /// Chooses the next model that can be used with the session's keys; after the last comes the first. The demo model
     /// is never chosen.
     CycleModel = "cycle_model", Session, false, SessionParams => CycleModelResult;
+    /// Chooses whether failed requests of the session are tried again; kept with the session.
+    SetAutoRetry = "set_auto_retry", Session, false, SetAutoRetryParams => Empty;
+    /// Chooses how steering is taken out of its queue; kept with the session.
+    SetSteeringMode = "set_steering_mode", Session, false, SetQueueModeParams => Empty;
+    /// Chooses how follow-ups are taken out of their queue; kept with the session.
+    SetFollowUpMode = "set_follow_up_mode", Session, false, SetQueueModeParams => Empty;
     /// Counts messages, tokens and cost over all entries of the file.
     GetSessionStats = "get_session_stats", Session, false, SessionParams => SessionStats;
     /// Replaces the environment that the session's tools and key look-up use. Held in memory only.
@@ -458,6 +466,9 @@ pub struct SessionRow {
     pub cost: f64,
     /// What it is doing.
     pub status: SessionStatus,
+    /// Until when the provider is not asked again (milliseconds since the epoch), in retry wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<i64>,
     /// The session of which this file is a second copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<SessionId>,
@@ -785,11 +796,31 @@ pub struct SessionState {
     pub confinement: String,
     /// Whether the last run was cut short by the end of the daemon; `continue` goes on with it.
     pub interrupted: bool,
-    /// Until when the provider must not be asked again (milliseconds since the epoch), in retry wait.
+    /// Whether failed requests are tried again.
+    #[serde(default)]
+    pub auto_retry_enabled: bool,
+    /// Until when the provider is not asked again (milliseconds since the epoch), in retry wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<i64>,
+    /// What is waited for, in retry wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryState>,
     /// Clients attached.
     pub clients: u32,
+}
+
+/// A pause before a failed request is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryState {
+    /// Number of the retry, from 1.
+    pub attempt: u32,
+    /// Most retries.
+    pub max_attempts: u32,
+    /// Length of the pause.
+    pub delay_ms: u64,
+    /// What failed.
+    pub error_message: String,
 }
 
 /// Where a session's environment comes from.
@@ -932,6 +963,28 @@ pub struct CycleModelResult {
     /// Whether only some of the models were gone through; false, since nothing limits them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_scoped: Option<bool>,
+}
+
+/// Parameters of [`SetAutoRetry`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAutoRetryParams {
+    /// The session; the connection's current one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Whether failed requests are tried again. A pause that is under way is not touched.
+    pub enabled: bool,
+}
+
+/// Parameters of [`SetSteeringMode`] and [`SetFollowUpMode`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetQueueModeParams {
+    /// The session; the connection's current one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The mode.
+    pub mode: QueueMode,
 }
 
 /// Result of [`GetSessionStats`].

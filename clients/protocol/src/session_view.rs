@@ -10,7 +10,8 @@ use crate::event::{AssistantMessageEvent, Event, EventParams};
 use crate::ids::{Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 use crate::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
 use crate::methods::{
-    AttachResult, EndedTool, Entry, OpenMessage, Queue, Replay, RunEnd, RunningTool, SessionState, SessionStatus, View,
+    AttachResult, EndedTool, Entry, OpenMessage, Queue, Replay, RetryState, RunEnd, RunningTool, SessionState,
+    SessionStatus, View,
 };
 
 #[cfg(test)]
@@ -31,7 +32,8 @@ pub struct SessionView {
     /// How the events are read.
     pub view: View,
     /// The state at the attachment. Kept current: `status`, `isStreaming`, `sessionName`, `thinkingLevel`,
-    /// `pendingMessageCount`, `leafId`, `interrupted`, `clients`; `model` is dropped when another one is chosen.
+    /// `pendingMessageCount`, `leafId`, `interrupted`, `clients`, `retry` (its time is known from the attachment only:
+    /// events name the length of a pause); `model` is dropped when another one is chosen.
     pub state: SessionState,
     /// The model as `provider/id`, kept current.
     pub model: Option<String>,
@@ -47,8 +49,6 @@ pub struct SessionView {
     pub queue: Queue,
     /// Questions waiting for an answer.
     pub questions: Vec<Value>,
-    /// The retry that is being waited for.
-    pub retry: Option<RetryWait>,
     /// How the last run ended, if that was seen.
     pub ended: Option<Ended>,
 }
@@ -71,19 +71,6 @@ pub enum EntryContent {
     Other(Entry),
     /// The result of a call whose end was not seen; `get_entries` has it.
     UnseenResult(ToolCallId),
-}
-
-/// A pause before a request is tried again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetryWait {
-    /// Number of the retry.
-    pub attempt: u32,
-    /// Most retries.
-    pub max_attempts: u32,
-    /// Length of the pause.
-    pub delay_ms: u64,
-    /// What failed.
-    pub error_message: String,
 }
 
 /// How a run ended.
@@ -166,7 +153,6 @@ impl SessionView {
             tools: snapshot.tools,
             queue: snapshot.queue,
             questions: snapshot.questions,
-            retry: None,
             ended: None,
         }
     }
@@ -270,14 +256,14 @@ impl SessionView {
             }
             Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
                 self.state.status = SessionStatus::RetryWait;
-                self.retry = Some(RetryWait {
+                self.state.retry = Some(RetryState {
                     attempt: *attempt,
                     max_attempts: *max_attempts,
                     delay_ms: *delay_ms,
                     error_message: error_message.clone(),
                 });
             }
-            Event::AutoRetryEnd { .. } => self.retry = None,
+            Event::AutoRetryEnd { .. } => self.state.retry = None,
             Event::EntryAppended { entry } => self.push(ViewEntry::from_file(entry.clone())),
             Event::SessionInfoChanged { name } => self.state.session_name.clone_from(name),
             Event::ModelChanged { model } => self.model_changed(model),
@@ -301,17 +287,16 @@ impl SessionView {
         self.state.status = SessionStatus::Running;
         self.state.is_streaming = true;
         self.state.interrupted = false;
-        self.state.retry_at = None;
+        (self.state.retry_at, self.state.retry) = (None, None);
         self.ended = None;
     }
 
     fn settled(&mut self, ended: Ended) {
         self.state.status = SessionStatus::Idle;
         self.state.is_streaming = false;
-        self.state.retry_at = None;
+        (self.state.retry_at, self.state.retry) = (None, None);
         self.open = None;
         self.tools.clear();
-        self.retry = None;
         self.ended = Some(ended);
     }
 

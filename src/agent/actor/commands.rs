@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{ContentBlock, UserMessage};
 use agentd_protocol::methods::{Empty, EnvSource};
 
@@ -13,6 +14,7 @@ use crate::agent::machine::{Effect, Input, NewEntry, Stop};
 use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::session::entry::EntryBody;
+use crate::session::settings::StoredSettings;
 
 impl SessionActor {
     pub(super) fn on_command(&mut self, command: Command) {
@@ -30,6 +32,10 @@ impl SessionActor {
                 self.feed(Input::FollowUp { user: user_message(user), reply });
             }
             Command::Abort(reply) => self.stop(Stop::Abort, reply),
+            Command::AbortRetry(reply) => {
+                let reply = self.replies.keep(Sender::Empty(reply));
+                self.feed(Input::AbortRetry { reply });
+            }
             Command::ClearQueue(reply) => {
                 let reply = self.replies.keep(Sender::Queue(reply));
                 self.feed(Input::ClearQueue { reply });
@@ -54,6 +60,15 @@ impl SessionActor {
             Command::CycleThinkingLevel(reply) => self.cycle_thinking_level(reply),
             Command::GetThinkingLevels(reply) => self.answer_read(reply, |actor| Ok(actor.thinking_levels())),
             Command::CycleModel(reply) => self.cycle_model(reply),
+            Command::SetAutoRetry(enabled, reply) => {
+                self.store_settings(StoredSettings { auto_retry: Some(enabled), ..StoredSettings::default() }, reply);
+            }
+            Command::SetSteeringMode(mode, reply) => {
+                self.store_settings(StoredSettings { steering_mode: Some(mode), ..StoredSettings::default() }, reply);
+            }
+            Command::SetFollowUpMode(mode, reply) => {
+                self.store_settings(StoredSettings { follow_up_mode: Some(mode), ..StoredSettings::default() }, reply);
+            }
             Command::SetEnv(env, reply) => self.set_env(env, reply),
             Command::Attach(request, reply) => {
                 self.jobs.push_back(Job::Read(Box::new(move |actor| actor.attach(*request, reply))));
@@ -118,9 +133,11 @@ impl SessionActor {
         })));
     }
 
-    pub(super) fn append_one(&mut self, body: EntryBody) {
+    pub(super) fn append_one(&mut self, body: EntryBody) -> EntryId {
         let id = self.tree.new_entry_id(rand_u32);
-        self.jobs.push_back(Job::Effect(Effect::Append { entries: vec![NewEntry { id, body }], sync: false }));
+        let entries = vec![NewEntry { id: id.clone(), body }];
+        self.jobs.push_back(Job::Effect(Effect::Append { entries, sync: false }));
+        id
     }
 
     pub(super) fn emit_in_turn(&mut self, event: Event) {
@@ -135,6 +152,15 @@ impl SessionActor {
         }
         self.append_one(EntryBody::SessionInfo { name: name.clone() });
         self.emit_in_turn(Event::SessionInfoChanged { name: Some(name) });
+        self.answer_written(reply, |_| Empty {});
+    }
+
+    /// Obeys settings from now on, and keeps them in the session when they change something.
+    fn store_settings(&mut self, set: StoredSettings, reply: Reply<Empty>) {
+        if self.machine.configure(&set) {
+            let id = self.append_one(set.entry());
+            self.jobs.push_back(Job::Effect(Effect::EmitEntry(id)));
+        }
         self.answer_written(reply, |_| Empty {});
     }
 

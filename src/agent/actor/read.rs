@@ -37,7 +37,9 @@ impl SessionActor {
             env_source: self.settings.env.source(),
             confinement: CONFINEMENT.to_owned(),
             interrupted: self.machine.is_interrupted(),
+            auto_retry_enabled: settings.retry.enabled,
             retry_at: self.retry_at,
+            retry: self.machine.retry().cloned(),
             clients: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
         }
     }

@@ -196,5 +196,6 @@ fn facts(spec: &ModelSpec, thinking_level: agentd_protocol::message::ThinkingLev
         provider: spec.model.provider.clone(),
         model: spec.model.id.clone(),
         thinking_level,
+        max_tokens: spec.model.max_tokens,
     }
 }

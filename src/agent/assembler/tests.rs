@@ -9,6 +9,7 @@ fn assembler() -> Assembler {
         provider: "p".into(),
         model: "m".into(),
         thinking_level: ThinkingLevel::Off,
+        max_tokens: 4096,
     };
     Assembler::new(facts, 1_000)
 }

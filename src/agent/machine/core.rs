@@ -1,22 +1,21 @@
 //! The machine's state, and which function takes which input.
 
-use std::sync::Arc;
-
 use agentd_protocol::EntryId;
-use agentd_protocol::message::{Message, ThinkingLevel, UserMessage};
-use agentd_protocol::methods::{Disposition, PromptResult, QueueMode, RunEnd, SessionStatus, WaitResult};
+use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::methods::{QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
 
 use super::effect::{Effect, NewEntry, Outcome};
 use super::input::{Input, Refusal, ReplyId, RequestId, RetryId, Stop};
-use super::queue::{QueuedMessage, Queues};
+use super::queue::{Line, QueuedMessage, Queues};
 use super::tools::ToolBatch;
 use crate::agent::event::{Event, MessageEntry};
 use crate::config::RetrySettings;
 use crate::session::entry::EntryBody;
+use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
 
 /// Settings of a session that its machine obeys.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSettings {
     /// Most turns of one run.
     pub max_turns: u32,
@@ -63,6 +62,8 @@ pub struct ModelFacts {
     pub model: String,
     /// Thinking level of the requests.
     pub thinking_level: ThinkingLevel,
+    /// Most tokens of one response.
+    pub max_tokens: u64,
 }
 
 /// What the session waits for.
@@ -74,7 +75,15 @@ pub(super) enum Phase {
     Tools(ToolBatch),
     /// The turn is over; the next step is decided when its writes are done.
     Between(Next),
-    RetryWait(RetryId),
+    RetryWait(Pause),
+}
+
+/// A pause before a failed request is tried again.
+#[derive(Debug)]
+pub(super) struct Pause {
+    pub id: RetryId,
+    /// What clients are told of it.
+    pub state: RetryState,
 }
 
 /// A run that is being prepared.
@@ -102,6 +111,11 @@ pub(super) enum Next {
     Answer,
     /// The model had said all, or a queued message may follow.
     Stop(RunEnd),
+    /// The context window left no room for the rest of this answer: a queued message may follow, else the answer is
+    /// hidden and the run ends.
+    Cut(EntryId),
+    /// The run has been told to be over, and nothing but its last event is due.
+    Settle(RunEnd),
     /// The request failed.
     Failed(super::input::Failure, String),
 }
@@ -149,6 +163,7 @@ impl Machine {
             Input::FollowUp { user, reply } => self.enqueue(moment, user, reply, Line::FollowUp),
             Input::Continue { reply } => self.on_continue(moment, reply),
             Input::Stop { why, reply } => self.on_stop(moment, why, reply),
+            Input::AbortRetry { reply } => self.on_abort_retry(reply),
             Input::ClearQueue { reply } => self.on_clear_queue(reply),
             Input::Wait { reply } => self.on_wait(reply),
             Input::Prepared(prepared) => self.on_prepared(moment, prepared),
@@ -170,6 +185,25 @@ impl Machine {
     /// Says which model the next requests go to.
     pub fn set_model(&mut self, model: ModelFacts) {
         self.model = model;
+    }
+
+    /// Obeys settings from now on; returns whether that changed any.
+    pub fn configure(&mut self, set: &StoredSettings) -> bool {
+        let before = self.settings.clone();
+        let settings = &mut self.settings;
+        settings.max_turns = set.max_turns.unwrap_or(settings.max_turns);
+        settings.retry.enabled = set.auto_retry.unwrap_or(settings.retry.enabled);
+        settings.steering_mode = set.steering_mode.unwrap_or(settings.steering_mode);
+        settings.follow_up_mode = set.follow_up_mode.unwrap_or(settings.follow_up_mode);
+        *settings != before
+    }
+
+    /// Returns what is known of the pause before a retry, in retry wait.
+    pub fn retry(&self) -> Option<&RetryState> {
+        match &self.phase {
+            Phase::RetryWait(pause) => Some(&pause.state),
+            _ => None,
+        }
     }
 
     /// Tells what the session is doing.
@@ -287,8 +321,8 @@ impl Machine {
                 self.effects.push(Effect::CancelRequest(request));
             }
             Phase::Tools(_) => self.cancel_tools(moment),
-            Phase::RetryWait(retry) => {
-                let retry = *retry;
+            Phase::RetryWait(pause) => {
+                let retry = pause.id;
                 self.effects.push(Effect::CancelRetry(retry));
                 self.end_retry_wait();
             }
@@ -304,7 +338,8 @@ impl Machine {
             Some(Stop::Shutdown) => (true, RunEnd::Interrupted),
             None => (false, reason),
         };
-        let error_message = matches!(reason, RunEnd::Error | RunEnd::Storage).then_some(run.error).flatten();
+        let tells_error = matches!(reason, RunEnd::Error | RunEnd::Storage | RunEnd::Length);
+        let error_message = tells_error.then_some(run.error).flatten();
         self.phase = Phase::Idle;
         self.interrupted = reason == RunEnd::Interrupted;
         self.emit(Event::AgentSettled { aborted, reason, error_message: error_message.clone() });
@@ -335,11 +370,15 @@ impl Machine {
                 let running = batch.running();
                 self.effects.extend(running.into_iter().map(Effect::CancelTool));
             }
-            Phase::RetryWait(retry) => {
+            Phase::RetryWait(pause) => {
                 // The end of the failed attempt was told before the pause.
-                self.effects.push(Effect::CancelRetry(retry));
+                self.effects.push(Effect::CancelRetry(pause.id));
                 self.run_mut().error = Some(message);
                 self.cancel_retries();
+                return self.settle(RunEnd::Storage);
+            }
+            Phase::Between(Next::Settle(_)) => {
+                self.run_mut().error = Some(message);
                 return self.settle(RunEnd::Storage);
             }
             Phase::Between(_) => {}
@@ -380,83 +419,6 @@ impl Machine {
         let end = self.last_end.clone().unwrap_or(end);
         for reply in std::mem::take(&mut self.waiting) {
             self.reply(reply, Outcome::Wait(end.clone()));
-        }
-    }
-}
-
-/// Which queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Steering,
-    FollowUp,
-}
-
-impl Machine {
-    /// Puts a message into a queue, or answers a repeat like the first.
-    pub(super) fn enqueue(&mut self, moment: Moment<'_>, user: UserMessage, reply: ReplyId, line: Line) {
-        if let Some(answer) = self.answer_repeat(moment, &user) {
-            return self.reply(reply, Outcome::Prompt(answer));
-        }
-        let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
-        match line {
-            Line::Steering => self.queues.steering.push_back(queued),
-            Line::FollowUp => self.queues.follow_up.push_back(queued),
-        }
-        self.effects.push(Effect::SaveQueue(self.queues.clone()));
-        let event = self.queues.event();
-        self.emit(event);
-        self.reply(reply, Outcome::Prompt(PromptResult { disposition: Disposition::Queued, entry_id: None }));
-    }
-
-    /// Returns the first answer to a message that has come before.
-    pub(super) fn answer_repeat(&self, moment: Moment<'_>, user: &UserMessage) -> Option<PromptResult> {
-        let id = user.client_message_id.as_deref()?;
-        if self.queues.holds(id) {
-            return Some(PromptResult { disposition: Disposition::Queued, entry_id: None });
-        }
-        let started = |entry_id| PromptResult { disposition: Disposition::Started, entry_id: Some(entry_id) };
-        if let Some(entry_id) = moment.tree.find_client_message(id) {
-            return Some(started(entry_id.clone()));
-        }
-        // A message of this run may be on its way to the disk: its answer waits for the same write.
-        let run = self.run.as_ref()?;
-        let on_its_way = run.messages.iter().find(|entry| match &*entry.message {
-            Message::User(user) => user.client_message_id.as_deref() == Some(id),
-            _ => false,
-        })?;
-        Some(started(on_its_way.id.clone()))
-    }
-
-    fn on_clear_queue(&mut self, reply: ReplyId) {
-        let cleared = std::mem::take(&mut self.queues);
-        if !cleared.is_empty() {
-            self.effects.push(Effect::SaveQueue(Queues::default()));
-        }
-        let event = self.queues.event();
-        self.emit(event);
-        self.reply(reply, Outcome::Queue(cleared.texts()));
-    }
-
-    /// Writes messages taken from a queue and tells of them.
-    pub(super) fn inject(&mut self, taken: Vec<QueuedMessage>) {
-        if taken.is_empty() {
-            return;
-        }
-        let entries: Vec<MessageEntry> = taken
-            .into_iter()
-            .map(|queued| MessageEntry { id: queued.entry_id, message: Arc::new(Message::User(queued.message)) })
-            .collect();
-        let bodies = entries
-            .iter()
-            .map(|entry| NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) })
-            .collect();
-        self.effects.push(Effect::Append { entries: bodies, sync: true });
-        // Only after the entries: a crash between the two leaves a message in both, and its id tells that it is one.
-        self.effects.push(Effect::SaveQueue(self.queues.clone()));
-        let event = self.queues.event();
-        self.emit(event);
-        for entry in entries {
-            self.announce(entry);
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use agentd_protocol::message::{Message, StopReason, UserMessage};
 use agentd_protocol::methods::{Disposition, IfBusy, PromptResult};
 
-use super::core::{Line, Machine, Moment, Phase, Run, Starting};
+use super::core::{Machine, Moment, Phase, Run, Starting};
 use super::effect::{Effect, NewEntry, Outcome};
 use super::input::{Prepared, Refusal, ReplyId};
-use super::queue::{self, QueuedMessage};
+use super::queue::{Line, QueuedMessage};
 use crate::agent::event::{Event, MessageEntry};
 use crate::session::context::build_context;
 use crate::session::entry::EntryBody;
@@ -92,13 +92,9 @@ impl Machine {
         for message in messages {
             self.announce(message);
         }
-        let steering = queue::take(&mut self.queues.steering, self.settings.steering_mode);
         // `continue` after a run that ended by itself is allowed when messages wait: they are what it goes on with.
-        let needs_follow_up = is_continue && steering.is_empty() && !can_continue(moment);
-        self.inject(steering);
-        if needs_follow_up {
-            let follow_ups = queue::take(&mut self.queues.follow_up, self.settings.follow_up_mode);
-            self.inject(follow_ups);
+        if !self.inject(Line::Steering) && is_continue && !can_continue(moment) {
+            self.inject(Line::FollowUp);
         }
         self.request(moment);
     }

@@ -61,6 +61,11 @@ pub enum Input {
         /// Who is answered when it has settled.
         reply: ReplyId,
     },
+    /// Ends the pause before a retry.
+    AbortRetry {
+        /// Who is answered.
+        reply: ReplyId,
+    },
     /// Empties the queues.
     ClearQueue {
         /// Who is answered.

@@ -4,11 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agentd_protocol::EntryId;
-use agentd_protocol::message::{ContentBlock, UserMessage};
-use agentd_protocol::methods::{Queue, QueueMode};
+use agentd_protocol::message::{ContentBlock, Message, UserMessage};
+use agentd_protocol::methods::{Disposition, PromptResult, Queue, QueueMode};
 use serde::{Deserialize, Serialize};
 
-use crate::agent::event::Event;
+use super::core::{Machine, Moment};
+use super::effect::{Effect, NewEntry, Outcome};
+use super::input::ReplyId;
+use crate::agent::event::{Event, MessageEntry};
+use crate::session::entry::EntryBody;
 
 /// A message in a queue. It has the id of its entry already, so that a message found both in the crash journal and
 /// in the file is known to be one.
@@ -42,6 +46,13 @@ impl Queues {
         self.steering.len() + self.follow_up.len()
     }
 
+    fn line(&mut self, line: Line) -> &mut VecDeque<QueuedMessage> {
+        match line {
+            Line::Steering => &mut self.steering,
+            Line::FollowUp => &mut self.follow_up,
+        }
+    }
+
     /// Returns the texts, as clients see them.
     pub fn texts(&self) -> Queue {
         let texts = |queue: &VecDeque<QueuedMessage>| queue.iter().map(|queued| text_of(&queued.message)).collect();
@@ -66,10 +77,93 @@ impl Queues {
 }
 
 /// Takes from the front of a queue what its mode allows.
-pub(super) fn take(queue: &mut VecDeque<QueuedMessage>, mode: QueueMode) -> Vec<QueuedMessage> {
+fn take(queue: &mut VecDeque<QueuedMessage>, mode: QueueMode) -> Vec<QueuedMessage> {
     match mode {
         QueueMode::OneAtATime => queue.pop_front().into_iter().collect(),
         QueueMode::All => queue.drain(..).collect(),
+    }
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Steering,
+    FollowUp,
+}
+
+impl Machine {
+    /// Puts a message into a queue, or answers a repeat like the first.
+    pub(super) fn enqueue(&mut self, moment: Moment<'_>, user: UserMessage, reply: ReplyId, line: Line) {
+        if let Some(answer) = self.answer_repeat(moment, &user) {
+            return self.reply(reply, Outcome::Prompt(answer));
+        }
+        let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
+        self.queues.line(line).push_back(queued);
+        self.effects.push(Effect::SaveQueue(self.queues.clone()));
+        let event = self.queues.event();
+        self.emit(event);
+        self.reply(reply, Outcome::Prompt(PromptResult { disposition: Disposition::Queued, entry_id: None }));
+    }
+
+    /// Returns the first answer to a message that has come before.
+    pub(super) fn answer_repeat(&self, moment: Moment<'_>, user: &UserMessage) -> Option<PromptResult> {
+        let id = user.client_message_id.as_deref()?;
+        if self.queues.holds(id) {
+            return Some(PromptResult { disposition: Disposition::Queued, entry_id: None });
+        }
+        let started = |entry_id| PromptResult { disposition: Disposition::Started, entry_id: Some(entry_id) };
+        if let Some(entry_id) = moment.tree.find_client_message(id) {
+            return Some(started(entry_id.clone()));
+        }
+        // A message of this run may be on its way to the disk: its answer waits for the same write.
+        let run = self.run.as_ref()?;
+        let on_its_way = run.messages.iter().find(|entry| match &*entry.message {
+            Message::User(user) => user.client_message_id.as_deref() == Some(id),
+            _ => false,
+        })?;
+        Some(started(on_its_way.id.clone()))
+    }
+
+    pub(super) fn on_clear_queue(&mut self, reply: ReplyId) {
+        let cleared = std::mem::take(&mut self.queues);
+        if !cleared.is_empty() {
+            self.effects.push(Effect::SaveQueue(Queues::default()));
+        }
+        let event = self.queues.event();
+        self.emit(event);
+        self.reply(reply, Outcome::Queue(cleared.texts()));
+    }
+
+    /// Takes from a queue what its mode allows, writes it and tells of it message by message. Returns whether there
+    /// was anything.
+    pub(super) fn inject(&mut self, line: Line) -> bool {
+        let mode = match line {
+            Line::Steering => self.settings.steering_mode,
+            Line::FollowUp => self.settings.follow_up_mode,
+        };
+        let taken = take(self.queues.line(line), mode);
+        if taken.is_empty() {
+            return false;
+        }
+        let mut told = self.queues.clone();
+        taken.iter().rev().for_each(|queued| told.line(line).push_front(queued.clone()));
+        let entries: Vec<MessageEntry> = taken
+            .into_iter()
+            .map(|queued| MessageEntry { id: queued.entry_id, message: Arc::new(Message::User(queued.message)) })
+            .collect();
+        let bodies = entries
+            .iter()
+            .map(|entry| NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) })
+            .collect();
+        self.effects.push(Effect::Append { entries: bodies, sync: true });
+        // Only after the entries: a crash between the two leaves a message in both, and its id tells that it is one.
+        self.effects.push(Effect::SaveQueue(self.queues.clone()));
+        for entry in entries {
+            told.line(line).pop_front();
+            self.emit(told.event());
+            self.announce(entry);
+        }
+        true
     }
 }
 

@@ -1,13 +1,14 @@
 //! Retry wait: a failed request, the pause, and the next attempt.
 
-use agentd_protocol::methods::RunEnd;
+use std::time::Duration;
 
-use super::core::{Machine, Moment, Phase};
-use super::effect::{Effect, NewEntry};
-use super::input::{Failure, RetryId};
+use agentd_protocol::methods::{RetryState, RunEnd};
+
+use super::core::{Machine, Moment, Pause, Phase};
+use super::effect::{Effect, Outcome};
+use super::input::{Failure, ReplyId, RetryId};
 use crate::agent::backoff::{self, Decision};
 use crate::agent::event::Event;
-use crate::session::entry::EntryBody;
 
 /// `finalError` when a person ends the pause (pi's word).
 const CANCELLED: &str = "Retry cancelled";
@@ -27,7 +28,7 @@ impl Machine {
         }
     }
 
-    fn wait_for_retry(&mut self, moment: Moment<'_>, attempt: u32, delay: std::time::Duration, error: String) {
+    fn wait_for_retry(&mut self, moment: Moment<'_>, attempt: u32, delay: Duration, error: String) {
         let max_attempts = self.settings.retry.max_retries;
         let run = self.run_mut();
         run.retries = attempt;
@@ -35,17 +36,15 @@ impl Machine {
         let failed = messages.last().map(|message| message.id.clone());
         self.emit(Event::AgentEnd { messages, will_retry: true });
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.emit(Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message: error });
-        if let Some(target) = failed {
+        self.emit(Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message: error.clone() });
+        if let Some(failed) = failed {
             // The failed response must not be in the context of any later request; the file keeps it.
-            let id = self.new_entry_id(moment);
-            let body = EntryBody::ContextEdit { target, replacement: None };
-            self.effects.push(Effect::Append { entries: vec![NewEntry { id: id.clone(), body }], sync: false });
-            self.effects.push(Effect::EmitEntry(id));
+            self.hide(moment, failed);
         }
-        let retry = RetryId(self.next_number());
-        self.effects.push(Effect::ArmRetry { retry, delay });
-        self.phase = Phase::RetryWait(retry);
+        let id = RetryId(self.next_number());
+        self.effects.push(Effect::ArmRetry { retry: id, delay });
+        let state = RetryState { attempt, max_attempts, delay_ms, error_message: error };
+        self.phase = Phase::RetryWait(Pause { id, state });
     }
 
     fn give_up(&mut self, error: String) {
@@ -61,7 +60,7 @@ impl Machine {
     }
 
     pub(super) fn on_retry_due(&mut self, moment: Moment<'_>, retry: RetryId) {
-        if !matches!(self.phase, Phase::RetryWait(current) if current == retry) {
+        if !matches!(&self.phase, Phase::RetryWait(pause) if pause.id == retry) {
             return;
         }
         self.emit(Event::AgentStart);
@@ -77,7 +76,18 @@ impl Machine {
         }
     }
 
-    /// A person ended the pause.
+    /// A person does not want to wait: the run ends with the failure that the retry was to mend.
+    pub(super) fn on_abort_retry(&mut self, reply: ReplyId) {
+        if let Phase::RetryWait(pause) = &self.phase {
+            let retry = pause.id;
+            self.effects.push(Effect::CancelRetry(retry));
+            self.cancel_retries();
+            self.settle(RunEnd::Error);
+        }
+        self.reply(reply, Outcome::Done);
+    }
+
+    /// A person ended the run during the pause.
     pub(super) fn end_retry_wait(&mut self) {
         self.cancel_retries();
         self.settle(RunEnd::Aborted);

@@ -66,8 +66,12 @@ impl Machine {
             (None, StopReason::Length) if !calls.is_empty() => self.refuse_cut_calls(moment, entry, &calls),
             (None, StopReason::Stop | StopReason::ToolUse | StopReason::Pending | StopReason::Length) => {
                 if calls.is_empty() {
-                    let end = if stop_reason == StopReason::Length { RunEnd::Length } else { RunEnd::Done };
-                    self.end_turn(entry, Vec::new(), Next::Stop(end));
+                    let next = if stop_reason == StopReason::Length {
+                        self.at_limit(&entry)
+                    } else {
+                        Next::Stop(RunEnd::Done)
+                    };
+                    self.end_turn(entry, Vec::new(), next);
                 } else {
                     self.start_tools(moment, entry, calls);
                 }
@@ -82,6 +86,23 @@ impl Machine {
                 self.end_turn(entry, Vec::new(), Next::Stop(RunEnd::Error));
             }
         }
+    }
+}
+
+impl Machine {
+    /// Decides what follows an answer that a limit cut short. Fewer tokens than the model may make mean that the
+    /// context window was the limit (as pi decides).
+    fn at_limit(&mut self, answer: &MessageEntry) -> Next {
+        let Message::Assistant(message) = &*answer.message else { return Next::Stop(RunEnd::Length) };
+        let (made, most) = (message.usage.output, self.model.max_tokens);
+        let is_cut = made < most;
+        self.run_mut().error = is_cut.then(|| {
+            format!(
+                "the answer was cut short after {made} tokens, of at most {most}: the context window is full; the \
+                 answer is kept in the session and left out of further requests"
+            )
+        });
+        if is_cut { Next::Cut(answer.id.clone()) } else { Next::Stop(RunEnd::Length) }
     }
 }
 

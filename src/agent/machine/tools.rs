@@ -15,9 +15,6 @@ use crate::session::entry::EntryBody;
 
 /// What a call that never ran is answered with when the run is stopped.
 const ABORTED: &str = "Operation aborted";
-/// What a call is answered with when the output limit cut the response that holds it.
-const CUT: &str = "This call was not run: the response reached the output limit, so its arguments may be incomplete. \
-                   Repeat it, in smaller parts if it is large.";
 
 /// The calls of one response.
 #[derive(Debug)]
@@ -103,7 +100,7 @@ impl Machine {
             self.emit(Event::ToolExecutionStart(Arc::clone(start)));
         }
         for start in starts {
-            self.finish_call(moment, &start.id, never_ran(CUT));
+            self.finish_call(moment, &start.id, never_ran(&cut(&start.name)));
         }
     }
 
@@ -198,6 +195,14 @@ pub fn result_message(call: &ToolStart, end: &ToolEnd, now: i64) -> ToolResultMe
         duration_ms: end.duration_ms,
         timestamp: now,
     }
+}
+
+/// What a call is answered with when the output limit cut the response that holds it (pi's words).
+fn cut(tool: &str) -> String {
+    format!(
+        "Tool call \"{tool}\" was not executed: the response hit the output token limit, so its arguments may be \
+         truncated. Re-issue the tool call with complete arguments."
+    )
 }
 
 /// Makes the end of a call that was not run.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{AssistantMessage, Message, StopReason, Usage};
 use agentd_protocol::methods::RunEnd;
 
 use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Effect, NewEntry};
 use super::input::Stop;
-use super::queue;
+use super::queue::Line;
 use crate::agent::event::{Event, MessageEntry};
 use crate::constants::INTERRUPTED_MESSAGE;
 use crate::session::entry::EntryBody;
@@ -35,12 +36,15 @@ impl Machine {
                     self.emit(Event::TurnStart);
                     self.end_stopped(moment);
                 }
-                Next::Stop(_) | Next::Failed(..) => self.end_run(RunEnd::Aborted),
+                Next::Stop(_) | Next::Cut(_) | Next::Failed(..) => self.end_run(RunEnd::Aborted),
+                Next::Settle(end) => self.settle(end),
             };
         }
         match next {
             Next::Answer => self.next_turn(moment, RunEnd::MaxTurns),
             Next::Stop(end) => self.after_answer(moment, end),
+            Next::Cut(answer) => self.after_cut(moment, answer),
+            Next::Settle(end) => self.settle(end),
             Next::Failed(failure, error) => self.after_failure(moment, failure, error),
         }
     }
@@ -51,23 +55,42 @@ impl Machine {
             return self.end_run(at_limit);
         }
         self.emit(Event::TurnStart);
-        let steering = queue::take(&mut self.queues.steering, self.settings.steering_mode);
-        self.inject(steering);
+        self.inject(Line::Steering);
         self.request(moment);
     }
 
     /// The model had said all: steering comes first, then a follow-up, else the run ends.
     fn after_answer(&mut self, moment: Moment<'_>, end: RunEnd) {
-        let mut taken = queue::take(&mut self.queues.steering, self.settings.steering_mode);
-        if taken.is_empty() {
-            taken = queue::take(&mut self.queues.follow_up, self.settings.follow_up_mode);
-        }
-        if taken.is_empty() {
+        if self.queues.is_empty() {
             return self.end_run(end);
         }
         self.emit(Event::TurnStart);
-        self.inject(taken);
+        if !self.inject(Line::Steering) {
+            self.inject(Line::FollowUp);
+        }
         self.request(moment);
+    }
+
+    /// The answer was cut short for want of room in the context window. It must not take up more of that room in
+    /// later requests, as in pi; the file keeps it.
+    fn after_cut(&mut self, moment: Moment<'_>, answer: EntryId) {
+        if !self.queues.is_empty() {
+            return self.after_answer(moment, RunEnd::Length);
+        }
+        let messages = std::mem::take(&mut self.run_mut().messages);
+        self.emit(Event::AgentEnd { messages, will_retry: false });
+        self.hide(moment, answer);
+        // As in `end_stopped`: if the write fails, the clients must still see the run end.
+        self.effects.push(Effect::Step);
+        self.phase = Phase::Between(Next::Settle(RunEnd::Length));
+    }
+
+    /// Leaves a message out of the context of later requests.
+    pub(super) fn hide(&mut self, moment: Moment<'_>, target: EntryId) {
+        let edit = self.new_entry(moment, EntryBody::ContextEdit { target, replacement: None });
+        let id = edit.id.clone();
+        self.effects.push(Effect::Append { entries: vec![edit], sync: false });
+        self.effects.push(Effect::EmitEntry(id));
     }
 
     /// A run stopped before its next request: an empty response marks the place, as in pi.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::methods::{
-    Abort, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer, Wait,
+    Abort, AbortRetry, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer, Wait,
 };
 
 use super::super::call::Call;
@@ -23,6 +23,9 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
     });
     registration
         .session(Abort, async |call, params| call.ask(params.session_id, async |session| session.abort().await).await);
+    registration.session(AbortRetry, async |call, params| {
+        call.ask(params.session_id, async |session| session.abort_retry().await).await
+    });
     registration.session(ClearQueue, async |call, params| {
         call.ask(params.session_id, async |session| session.clear_queue().await).await
     });

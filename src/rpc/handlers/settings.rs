@@ -1,10 +1,10 @@
-//! Changing a session's name, model, thinking level and environment.
+//! Changing a session's name, model, thinking level, modes and environment.
 
 use std::sync::Arc;
 
 use agentd_protocol::methods::{
-    CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetEnv, SetModel, SetModelParams,
-    SetSessionName, SetSessionNameParams, SetThinkingLevel,
+    CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetAutoRetry, SetEnv, SetFollowUpMode, SetModel,
+    SetModelParams, SetSessionName, SetSessionNameParams, SetSteeringMode, SetThinkingLevel,
 };
 use agentd_protocol::model::Model;
 
@@ -26,6 +26,15 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
     });
     registration.session(CycleModel, async |call, params| {
         call.ask(params.session_id, async |session| session.cycle_model().await).await
+    });
+    registration.session(SetAutoRetry, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_auto_retry(params.enabled).await).await
+    });
+    registration.session(SetSteeringMode, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_steering_mode(params.mode).await).await
+    });
+    registration.session(SetFollowUpMode, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_follow_up_mode(params.mode).await).await
     });
     registration.session(SetEnv, async |call, params| {
         call.ask(params.session_id, async |session| session.set_env(params.env).await).await

@@ -223,6 +223,8 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
                 answer(reply, GetAvailableThinkingLevelsResult { levels: vec![ThinkingLevel::Off] }, seq);
             }
             Command::CycleModel(reply) => answer(reply, CycleModelResult::default(), seq),
+            Command::SetAutoRetry(_, reply) | Command::AbortRetry(reply) => answer(reply, Empty {}, seq),
+            Command::SetSteeringMode(_, reply) | Command::SetFollowUpMode(_, reply) => answer(reply, Empty {}, seq),
             Command::Detach(_, reply) => answer(reply, Empty {}, seq),
             Command::Attach(request, reply) => attach(&shared, &state.text, *request, reply),
         }
@@ -241,6 +243,7 @@ fn name(command: &Command) -> String {
         Command::Steer(input, _) => format!("steer {}", input.message),
         Command::FollowUp(input, _) => format!("follow_up {}", input.message),
         Command::Abort(_) => "abort".into(),
+        Command::AbortRetry(_) => "abort_retry".into(),
         Command::ClearQueue(_) => "clear_queue".into(),
         Command::Continue(_) => "continue".into(),
         Command::Wait(_) => "wait".into(),
@@ -257,6 +260,9 @@ fn name(command: &Command) -> String {
         Command::CycleThinkingLevel(_) => "cycle_thinking_level".into(),
         Command::GetThinkingLevels(_) => "get_available_thinking_levels".into(),
         Command::CycleModel(_) => "cycle_model".into(),
+        Command::SetAutoRetry(enabled, _) => format!("set_auto_retry {enabled}"),
+        Command::SetSteeringMode(mode, _) => format!("set_steering_mode {mode:?}"),
+        Command::SetFollowUpMode(mode, _) => format!("set_follow_up_mode {mode:?}"),
         Command::SetEnv(env, _) => format!("set_env {env:?}"),
         Command::Attach(..) => "attach".into(),
         Command::Detach(..) => "detach".into(),
@@ -417,7 +423,9 @@ fn session_state(id: &SessionId, is_running: bool) -> SessionState {
         env_source: EnvSource::Client,
         confinement: "none".into(),
         interrupted: false,
+        auto_retry_enabled: true,
         retry_at: None,
+        retry: None,
         clients: 0,
     }
 }

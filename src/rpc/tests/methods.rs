@@ -21,7 +21,7 @@ async fn every_method_of_the_registry_is_served() {
 async fn session_methods_need_a_session_that_there_is() {
     let fake = Fake::new(usize::MAX);
     let mut client = Client::connect(&fake.server(), &fake.tasks);
-    let more = json!({"message": "a", "name": "a", "model": "a/b", "level": "high", "env": {}});
+    let more = json!({"message": "a", "name": "a", "model": "a/b", "level": "high", "env": {}, "enabled": true, "mode": "all"});
     for info in REGISTRY.iter().filter(|info| info.scope == Scope::Session) {
         client.check_fail(info.name, more.clone(), "no_session", None).await;
         let mut params = more.clone();
@@ -58,6 +58,7 @@ async fn requests_reach_their_session() {
         ("steer", json!({"message": "d"}), "steer d"),
         ("follow_up", json!({"message": "e"}), "follow_up e"),
         ("continue", json!({}), "continue"),
+        ("abort_retry", json!({}), "abort_retry"),
         ("clear_queue", json!({}), "clear_queue"),
         ("get_messages", json!({}), "get_messages"),
         ("get_entries", json!({"limit": 3}), "get_entries"),
@@ -70,6 +71,9 @@ async fn requests_reach_their_session() {
         ("cycle_thinking_level", json!({}), "cycle_thinking_level"),
         ("get_available_thinking_levels", json!({}), "get_available_thinking_levels"),
         ("cycle_model", json!({}), "cycle_model"),
+        ("set_auto_retry", json!({"enabled": false}), "set_auto_retry false"),
+        ("set_steering_mode", json!({"mode": "all"}), "set_steering_mode All"),
+        ("set_follow_up_mode", json!({"mode": "one-at-a-time"}), "set_follow_up_mode OneAtATime"),
         ("set_env", json!({"env": {"A": "b"}}), "set_env {\"A\": \"b\"}"),
         ("detach", json!({}), "detach"),
     ];

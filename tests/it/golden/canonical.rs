@@ -15,18 +15,23 @@ use crate::harness::Home;
 const LONGEST: usize = 4000;
 const KEPT: usize = 1200;
 
+/// How names of files of full output begin in the recordings; a random part and the ending follow.
+const FULL_OUTPUT: &str = "/tmp/pi-bash-";
+
 /// The names of one run that are rewritten.
 pub(super) struct Names {
     /// Texts and what stands for them, the longest first.
     texts: Vec<(String, String)>,
     /// Entry ids by their place in the session files.
     entries: HashMap<String, String>,
+    /// Labels given.
+    count: usize,
 }
 
 impl Names {
     /// Returns the names of a recording: its paths are placeholders already.
     pub(super) fn recorded(sessions: &[Vec<Value>]) -> Self {
-        let mut names = Self { texts: Vec::new(), entries: HashMap::new() };
+        let mut names = Self { texts: Vec::new(), entries: HashMap::new(), count: 0 };
         names.add_sessions(sessions);
         names
     }
@@ -37,13 +42,14 @@ impl Names {
         let encoded = format!("--{}--", path(&home.cwd()).trim_start_matches('/').replace(['/', '\\', ':'], "-"));
         let texts = vec![
             (path(&home.sessions()), "<AGENT>/sessions".to_owned()),
+            (path(&home.state().join("agentd/outputs/bash-")), FULL_OUTPUT.to_owned()),
             (encoded, "--<CWD-ENCODED>--".to_owned()),
             (path(&home.cwd()), "<CWD>".to_owned()),
             (path(&home.pi_agent()), "<AGENT>".to_owned()),
             (path(&home.user()), "<HOME>".to_owned()),
             (format!("127.0.0.1:{port}"), "127.0.0.1:<PORT>".to_owned()),
         ];
-        let mut names = Self { texts, entries: HashMap::new() };
+        let mut names = Self { texts, entries: HashMap::new(), count: 0 };
         names.add_sessions(sessions);
         names
     }
@@ -56,8 +62,18 @@ impl Names {
             }
             for entry in entries {
                 if let Some(id) = entry["id"].as_str() {
-                    let label = format!("<entry {}>", self.entries.len() + 1);
-                    self.entries.entry(id.to_owned()).or_insert(label);
+                    // An entry that only agentd knows has no place of its own: what hangs from it hangs from its parent.
+                    let is_own = entry["customType"].as_str().is_some_and(|kind| kind.starts_with("agentd."));
+                    let parent = entry["parentId"].as_str().and_then(|id| self.entries.get(id)).filter(|_| is_own);
+                    if let Some(parent) = parent.cloned() {
+                        self.entries.insert(id.to_owned(), parent);
+                        continue;
+                    }
+                    let label = format!("<entry {}>", self.count + 1);
+                    if !self.entries.contains_key(id) {
+                        self.count += 1;
+                        self.entries.insert(id.to_owned(), label);
+                    }
                 }
             }
         }
@@ -96,7 +112,7 @@ impl Names {
         for (name, placeholder) in &self.texts {
             text = text.replace(name, placeholder);
         }
-        elided(session_path(&text).unwrap_or(text))
+        elided(full_output(session_path(&text).unwrap_or(text)))
     }
 }
 
@@ -145,6 +161,14 @@ fn by_value(number: &Number) -> Number {
     let whole = number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 9e15);
     #[expect(clippy::cast_possible_truncation, reason = "whole and small, as just checked")]
     whole.map_or_else(|| number.clone(), |value| Number::from(value as i64))
+}
+
+/// Replaces the random part of a file of full output.
+fn full_output(text: String) -> String {
+    let Some((before, rest)) = text.split_once(FULL_OUTPUT) else { return text };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    let random = if rest.starts_with(".log") { "<RAND>" } else { "" };
+    format!("{before}{FULL_OUTPUT}{random}{rest}")
 }
 
 /// Returns a session file's path with its creation time and id replaced.

@@ -164,6 +164,10 @@ Not rows, because they follow from the `full` view: `message_update` carries `us
 Prompt wording and tool descriptions are each program's own, and an answer may say more than pi's. A user message of
 text only goes to the model as a string, not as a list of one part: local servers' chat templates know nothing else.
 
+Not played, because the whole recording would be one difference: `abort-with-queue` and `two-writers`. When a run is
+aborted, steering that waits stays in its queue for the next prompt; pi writes the first steering message to the session
+as if the model had seen it. A second program never writes to a session file that another one holds.
+
 | compared | step | where | pi 1.6.0 | agentd | why | recordings |
 | --- | --- | --- | --- | --- | --- | --- |
 ";

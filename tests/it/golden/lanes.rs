@@ -7,7 +7,8 @@
 //!
 //! Events of both programs are brought into one shape here. pi repeats messages in `turn_end` and `agent_end`, sends
 //! whole tails of tool output and the whole text at a block's end; the `full` view says each thing once and refers to
-//! it by entry id. Both become labels: `m1`, `m2` … for the messages in the order of their `message_end`.
+//! it by entry id. Both become labels: `m1`, `m2` … for the messages in the order of their `message_end`. Of output that
+//! is longer than the tail that pi repeats, only that tail is compared.
 
 use std::collections::BTreeMap;
 
@@ -100,6 +101,22 @@ fn is_commanded(event: &Value, next: Option<&Value>) -> bool {
 fn role(event: &Value) -> &str {
     let named = event["role"].as_str().or_else(|| event["message"]["role"].as_str());
     named.unwrap_or(if event.get("toolCallId").is_some() { "toolResult" } else { "" })
+}
+
+/// Returns what pi repeats of a running tool's output: its last 2000 lines, of these the last 50 KiB; a cut one without
+/// its last line feed.
+pub(super) fn tail(output: &str) -> &str {
+    let body = output.strip_suffix('\n').unwrap_or(output);
+    let lines = body.rmatch_indices('\n').nth(1999).map_or(0, |(place, _)| place + 1);
+    let bytes = match output.len().saturating_sub(50 * 1024) {
+        0 => 0,
+        // Whole lines, but for one that is longer alone.
+        surplus => output[surplus - 1..].find('\n').map_or(surplus, |place| surplus + place),
+    };
+    match lines.max(bytes) {
+        0 => output,
+        cut => &body[cut..],
+    }
 }
 
 #[derive(Default)]

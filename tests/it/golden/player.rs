@@ -60,14 +60,23 @@ pub(super) async fn play(recording: &Recording, skipped: &[&str], differences: &
     let stopped = player.run(daemon.home(), skipped).await.err();
     let (events, answers) = (player.events, player.answers);
     drop(player.client);
-    let status = daemon.terminate();
-    let stopped = stopped.or_else(|| (!status.success()).then(|| format!("the daemon ended with {status}")));
+    let stopped = stopped.or_else(|| if recording.ends_in_a_kill() { kill(&mut daemon) } else { end(&mut daemon) });
     let files = daemon.home().session_files();
     let sessions: Vec<_> = files.iter().map(|file| Home::lines(file)).collect();
     let names = Names::played(daemon.home(), server.port(), &sessions);
     let requests =
         server.requests().iter().map(|request| json!({"path": request.path, "body": request.body})).collect();
     Played { events, answers, requests, sessions, names, stopped }
+}
+
+fn end(daemon: &mut Daemon) -> Option<String> {
+    let status = daemon.terminate();
+    (!status.success()).then(|| format!("the daemon ended with {status}"))
+}
+
+fn kill(daemon: &mut Daemon) -> Option<String> {
+    daemon.kill();
+    None
 }
 
 /// Lays out the files, models and settings of the setup.

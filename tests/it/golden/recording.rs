@@ -107,7 +107,7 @@ impl Recording {
         let mut script = self.setup["scenario"].clone();
         let mut gates = BTreeMap::new();
         let mut open: Option<(usize, usize)> = None;
-        let mut request = 0;
+        let (mut request, mut starts) = (0, 0);
         for (index, record) in self.records.iter().enumerate() {
             let message = &record.message;
             match (record.dir, message["type"].as_str()) {
@@ -117,6 +117,8 @@ impl Recording {
                 }
                 (Dir::Out, Some("message_update")) => {
                     let kind = message["assistantMessageEvent"]["type"].as_str().unwrap_or_default();
+                    // A block of text begins with its first delta; a call has a chunk of its own for that.
+                    starts = usize::from(matches!(kind, "text_start" | "thinking_start"));
                     if let Some((_, deltas)) = open.as_mut().filter(|_| kind.ends_with("_delta")) {
                         *deltas += 1;
                     }
@@ -125,7 +127,7 @@ impl Recording {
                 (Dir::In, _) => {
                     if let Some((request, deltas)) = open {
                         // The first chunk only names the role; each later one is one delta.
-                        let (reply, chunk) = (request - 1, deltas + 1);
+                        let (reply, chunk) = (request - 1, deltas + starts + 1);
                         let gate = format!("reply {request} chunk {chunk}");
                         if script["replies"][reply].get("blocks").is_some() {
                             script["replies"][reply]["gates"][chunk.to_string()] = json!(gate);
@@ -137,6 +139,11 @@ impl Recording {
             }
         }
         (script, gates)
+    }
+
+    /// Tells whether pi was killed at its end.
+    pub(super) fn ends_in_a_kill(&self) -> bool {
+        self.records.iter().any(|record| record.dir == Dir::Other && record.message["label"] == "after SIGKILL")
     }
 
     /// Returns the requests that pi sent to the model.

@@ -52,6 +52,11 @@ fn illegal() -> Vec<(&'static str, Value, &'static str)> {
         ("set_model", json!({"provider": "fake"}), "modelId"),
         ("set_thinking_level", json!({}), "level"),
         ("set_thinking_level", json!({"level": "furious"}), "level"),
+        ("set_auto_retry", json!({}), "enabled"),
+        ("set_auto_retry", json!({"enabled": "no"}), "enabled"),
+        ("set_steering_mode", json!({}), "mode"),
+        ("set_steering_mode", json!({"mode": "some"}), "mode"),
+        ("set_follow_up_mode", json!({"mode": true}), "mode"),
         ("set_env", json!({}), "env"),
         ("set_env", json!({"env": {"A": 5}}), "env"),
     ];
@@ -69,6 +74,8 @@ fn legal(method: &str) -> Value {
         "set_session_name" => json!({"name": "n"}),
         "set_model" => json!({"model": "demo/demo"}),
         "set_thinking_level" => json!({"level": "off"}),
+        "set_auto_retry" => json!({"enabled": true}),
+        "set_steering_mode" | "set_follow_up_mode" => json!({"mode": "all"}),
         "set_env" => json!({"env": {}}),
         _ => json!({}),
     }

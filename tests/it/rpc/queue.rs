@@ -114,3 +114,33 @@ async fn what_abort_leaves_in_the_queue_comes_with_the_next_prompt() {
     let left: Vec<Value> = Vec::new();
     assert_eq!(client.ok("clear_queue", json!({})).await["followUp"], json!(left));
 }
+
+#[tokio::test]
+async fn queue_modes_are_kept_with_the_session_and_the_others_are_told() {
+    let server = ModelServer::replies(json!([{"text": "a"}, {"text": "b"}, {"text": "c"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    client.run("first").await;
+    client.ok("set_steering_mode", json!({"mode": "all"})).await;
+    let told = client.events_until("entry_appended").await.pop().unwrap();
+    assert_eq!(told["event"]["entry"]["data"], json!({"steeringMode": "all"}));
+    client.ok("set_follow_up_mode", json!({"mode": "all"})).await;
+    let seq = client.ok("set_follow_up_mode", json!({"mode": "all"})).await["seq"].clone();
+    assert_eq!(client.ok("get_state", json!({})).await["seq"], seq, "no entry when nothing changes");
+    daemon.kill();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    let state = client.ok("attach", json!({"sessionId": session})).await["state"].clone();
+    assert_eq!((&state["steeringMode"], &state["followUpMode"]), (&json!("all"), &json!("all")));
+    for message in ["s1", "s2"] {
+        client.ok("steer", json!({"message": message})).await;
+        client.ok("follow_up", json!({"message": message.replace('s', "f")})).await;
+    }
+    client.run("p").await;
+    let requests = server.requests();
+    assert_eq!(user_texts(&requests[1]), ["first", "p", "s1", "s2"]);
+    assert_eq!(user_texts(&requests[2]), ["first", "p", "s1", "s2", "f1", "f2"]);
+    let settings = daemon.home().pi_agent().join("settings.json");
+    assert!(!settings.exists(), "the user's own settings are left alone");
+}

@@ -219,6 +219,55 @@ async fn b165_abort_before_the_headers_is_an_abort_and_not_retried() {
 }
 
 #[tokio::test]
+async fn a_wait_for_the_provider_is_visible_and_can_be_ended() {
+    let server = ModelServer::replies(json!([{"status": 503, "headers": {"Retry-After": "43"}, "body": "busy"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("abort_retry", json!({})).await;
+    client.ok("prompt", json!({"message": "x"})).await;
+    client.events_until("auto_retry_start").await;
+    let mut other = daemon.connect().await;
+    let state = other.ok("attach", json!({"sessionId": session})).await["state"].clone();
+    assert_eq!((&state["status"], &state["isStreaming"]), (&json!("retryWait"), &json!(true)));
+    let retry = &state["retry"];
+    assert_eq!((&retry["attempt"], &retry["maxAttempts"]), (&json!(1), &json!(3)));
+    assert_eq!(retry["errorMessage"], "503 busy");
+    let delay = retry["delayMs"].as_u64().unwrap();
+    assert!((43_000..60_000).contains(&delay), "{delay}");
+    let row = other.ok("list_sessions", json!({})).await["sessions"][0].clone();
+    assert_eq!((&row["status"], &row["retryAt"]), (&json!("retryWait"), &state["retryAt"]));
+    other.ok("abort_retry", json!({})).await;
+    let events = client.events_until("agent_settled").await;
+    let end = events.iter().find(|event| event["event"]["type"] == "auto_retry_end").unwrap();
+    assert_eq!(end["event"]["finalError"], "Retry cancelled");
+    let settled = &events.last().unwrap()["event"];
+    assert_eq!((&settled["aborted"], &settled["reason"]), (&json!(false), &json!("error")));
+    assert_eq!(settled["errorMessage"], "503 busy");
+    let state = client.ok("get_state", json!({})).await;
+    assert_eq!((state.get("retry"), state.get("retryAt")), (None, None));
+    server.push(json!({"text": "ok"}));
+    client.run("y").await;
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn without_automatic_retry_a_failed_request_ends_the_run() {
+    let server = ModelServer::replies(json!([{"status": 500, "body": "boom"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("set_auto_retry", json!({"enabled": false})).await;
+    let events = client.run("x").await;
+    assert_eq!(events.last().unwrap()["event"]["errorMessage"], "500 boom");
+    assert_eq!(server.requests().len(), 1);
+    daemon.kill();
+    daemon.restart();
+    let state = daemon.connect().await.ok("get_state", json!({"sessionId": session})).await;
+    assert_eq!(state["autoRetryEnabled"], false, "it is kept with the session");
+}
+
+#[tokio::test]
 async fn continue_needs_something_to_go_on_with() {
     let server = ModelServer::replies(json!([gated()]));
     let daemon = Daemon::start(Home::with_models(&server));

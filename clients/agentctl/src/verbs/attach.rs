@@ -15,6 +15,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::follow::detached_message;
 use crate::link::{Heard, Link, NAME, tell};
+use crate::now::now_ms;
 use crate::show::clean::{clean, one_line};
 use crate::show::transcript::{Options, Piece, Tone, Transcript};
 
@@ -78,8 +79,10 @@ impl<'a> Attached<'a> {
     }
 
     fn begin(&mut self, others: &[String], keys: &str, history: usize) -> Result<()> {
-        let mut pieces: Vec<_> =
-            header::lines(&self.view, others, keys).into_iter().map(|line| Piece::Line(Tone::Note, line)).collect();
+        let mut pieces: Vec<_> = header::lines(&self.view, others, keys, now_ms())
+            .into_iter()
+            .map(|line| Piece::Line(Tone::Note, line))
+            .collect();
         pieces.extend(self.transcript.history(&self.view, history));
         self.display.show(&pieces)
     }

@@ -112,7 +112,10 @@ fn cells(row: &SessionRow, now: i64, home: &str, narrow: bool) -> [String; 6] {
     if narrow {
         (model, cwd) = (cut_start(&model, MODEL_COLUMNS), cut_start(&cwd, CWD_COLUMNS));
     }
-    let status = status_word(row.status).to_owned();
+    let status = match row.retry_at {
+        Some(at) => format!("{} {}", status_word(row.status), age(at - now)),
+        None => status_word(row.status).to_owned(),
+    };
     [one_line(short_id(&row.session_id)), age(now - row.modified), status, model, cwd, one_line(title)]
 }
 
@@ -147,7 +150,7 @@ mod tests {
         serde_json::from_value(json!([
             {"sessionId": "0192a3b4-0000-7000-8000-1234567890ab", "cwd": "/home/me/src/app", "name": "fix\u{1b}[31m it",
              "firstMessage": "please", "created": 0, "modified": 990_000, "messageCount": 4, "model": "local/qwen",
-             "cost": 0.0, "status": "running"},
+             "cost": 0.0, "status": "retryWait", "retryAt": 1_043_000},
             {"sessionId": "s2", "cwd": "/home/me2", "firstMessage": "世界 and a rather long first message that goes on",
              "created": 0, "modified": 0, "messageCount": 2, "cost": 0.0, "status": "unloaded"},
         ]))
@@ -157,8 +160,8 @@ mod tests {
     #[test]
     fn a_table_for_a_pipe_cuts_nothing() {
         let expected = "\
-567890ab  10s  running  local/qwen  ~/src/app  fix␛[31m it
-s2        16m  -        -           /home/me2  世界 and a rather long first message that goes on
+567890ab  10s  retry 43s  local/qwen  ~/src/app  fix␛[31m it
+s2        16m  -          -           /home/me2  世界 and a rather long first message that goes on
 ";
         assert_eq!(table(&rows(), 1_000_000, "/home/me", None, Style::default()), expected);
     }
@@ -166,8 +169,8 @@ s2        16m  -        -           /home/me2  世界 and a rather long first me
     #[test]
     fn a_table_for_a_terminal_fits_it() {
         let expected = "\
-567890ab  10s  running  local/qwen  ~/src/app  fix␛[31m it
-s2        16m  -        -           /home/me2  世界 and a …
+567890ab  10s  retry 43s  local/qwen  ~/src/app  fix␛[31m it
+s2        16m  -          -           /home/me2  世界 and a …
 ";
         assert_eq!(table(&rows(), 1_000_000, "/home/me", Some(58), Style::default()), expected);
         assert_eq!(table(&[], 0, "", Some(58), Style::default()), "");

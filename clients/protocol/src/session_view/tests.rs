@@ -180,7 +180,7 @@ fn run_states_follow_the_events() {
         ],
     );
     assert_eq!((view.state.status, view.state.pending_message_count), (SessionStatus::RetryWait, 2));
-    assert_eq!(view.retry.as_ref().map(|retry| retry.attempt), Some(1));
+    assert_eq!(view.state.retry.as_ref().map(|retry| retry.attempt), Some(1));
     let view = fold(
         view,
         &[
@@ -193,7 +193,7 @@ fn run_states_follow_the_events() {
             json!({"type": "agent_settled", "aborted": true, "reason": "aborted"}),
         ],
     );
-    assert_eq!((view.state.status, view.retry), (SessionStatus::Idle, None));
+    assert_eq!((view.state.status, view.state.retry), (SessionStatus::Idle, None));
     assert_eq!(view.ended, Some(Ended { reason: RunEnd::Aborted, error_message: None }));
     assert_eq!((view.model.as_deref(), view.state.session_name.as_deref()), (Some("q/n"), Some("title")));
     assert_eq!(view.state.clients, 2);
