@@ -70,19 +70,19 @@ fn find(args: &FindArgs, path: &Path, dialect: Dialect, gate: &Gate) -> Result<T
     let (mut count, mut has_more) = (0, false);
     let rules = Rules::inside(&root, dialect);
     let search = PathSearch { pattern, named: node_error::normalize(path) };
-    let taken = walk(root, rules, &search, gate, |name: String| {
+    let walked = walk(root, rules, &search, gate, |name: String| {
         has_more = count == limit;
         count += 1;
         if has_more || !page.push(&name) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    let gaps = taken.map_err(|error| cannot_look(&error, path))?;
+    let unreadable = walked.map_err(|error| cannot_look(&error, path))?;
     if has_more {
         let more = limit.saturating_mul(2);
         let note = format!("{limit} results limit reached. Use limit={more} for more, or refine pattern");
         page.note_fact(note, "resultLimitReached", limit);
     }
     page.note_byte_limit();
-    page.note_unreadable(gaps.unreadable);
+    page.note_unreadable(unreadable);
     Ok(page.finish("No files found matching pattern"))
 }
 

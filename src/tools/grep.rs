@@ -24,7 +24,7 @@ use super::search::names;
 use super::search::page::{self, Page};
 use super::search::root::{cannot_look, real_path};
 use super::search::rules::{Dialect, Rules};
-use super::search::walk::{Gaps, Halt, Search, open_found, walk};
+use super::search::walk::{Halt, Search, open_found, walk};
 use super::work::{Budget, Gate, Workers};
 use crate::constants::{GREP_LINE_CHARS, GREP_MATCHES, GREP_MAX_CONTEXT, TOOL_OUTPUT_BYTES};
 
@@ -94,8 +94,8 @@ fn grep(args: &GrepArgs, path: &Path, dialect: Dialect, gate: &Gate) -> Result<T
         .map_err(|error| format!("Invalid glob: {error}"))?;
     let rules = Rules::inside(&root, dialect);
     let search = LineSearch { matcher, filter, wanted };
-    let gaps = walk(root, rules, &search, gate, |found| shown.take(&found)).map_err(|e| cannot_look(&e, path))?;
-    shown.gaps = gaps;
+    let walked = walk(root, rules, &search, gate, |found| shown.take(&found));
+    shown.unreadable = walked.map_err(|error| cannot_look(&error, path))?;
     Ok(shown.finish())
 }
 
@@ -164,8 +164,9 @@ struct Shown {
     matches: usize,
     has_more: bool,
     has_cut_lines: bool,
-    gaps: Gaps,
-    notes: Vec<String>,
+    unreadable: usize,
+    /// About the one file that is searched.
+    note: Option<String>,
 }
 
 impl Shown {
@@ -176,8 +177,8 @@ impl Shown {
             matches: 0,
             has_more: false,
             has_cut_lines: false,
-            gaps: Gaps::default(),
-            notes: Vec::new(),
+            unreadable: 0,
+            note: None,
         }
     }
 
@@ -189,7 +190,7 @@ impl Shown {
             .map_err(|error| cannot_search(&error, path))?;
         let name = path.file_name().map_or_else(|| names::shown(path), |name| names::shown(Path::new(name)));
         if lines.is_binary {
-            self.notes.push(format!("{name} is a binary file: it was searched up to its first NUL byte"));
+            self.note = Some(format!("{name} is a binary file: it was searched up to its first NUL byte"));
         }
         // Nothing comes after it.
         let _ = self.take(&FoundLines { name: name.into_owned(), lines });
@@ -234,8 +235,10 @@ impl Shown {
             let note = format!("Some lines truncated to {GREP_LINE_CHARS} chars. Use read tool to see full lines");
             self.page.note_fact(note, "linesTruncated", true);
         }
-        self.notes.drain(..).for_each(|note| self.page.note(note));
-        self.page.note_unreadable(self.gaps.unreadable);
+        if let Some(note) = self.note {
+            self.page.note(note);
+        }
+        self.page.note_unreadable(self.unreadable);
         self.page.finish("No matches found")
     }
 }

@@ -41,10 +41,10 @@ pub(crate) enum Interest {
     Always,
 }
 
-/// Names that are never looked at below the folder that was asked for: the inside of a repository …
+/// What is never looked at below the folder that was asked for: the inside of a repository …
 const NEVER: &[u8] = b".git";
-/// … and what is no files but the kernel's state, endless and different every time.
-const KERNEL: [&str; 2] = ["/proc", "/sys"];
+/// … and, in the topmost folder, what is no files but the kernel's state, endless and different every time.
+const KERNEL: [&[u8]; 2] = [b"proc", b"sys"];
 
 /// A look at whether the search was given up comes after so many entries.
 const ENTRIES_A_LOOK: usize = 256;
@@ -113,6 +113,7 @@ impl Folder {
 
     fn read_names(&mut self, halted: &impl Fn() -> bool) -> io::Result<Marks> {
         let mut marks = Marks::default();
+        let is_topmost = self.path.parent().is_none();
         for (count, entry) in self.path.read_dir()?.enumerate() {
             if count.is_multiple_of(ENTRIES_A_LOOK) && halted() {
                 break;
@@ -126,7 +127,7 @@ impl Folder {
             };
             let name = entry.file_name().into_vec();
             self.rules.note(&mut marks, &name);
-            if name != NEVER {
+            if name != NEVER && !(is_topmost && KERNEL.contains(&name.as_slice())) {
                 self.items.push(Item { start: self.names.len(), len: name.len(), kind });
                 self.names.extend_from_slice(&name);
             }
@@ -135,9 +136,6 @@ impl Folder {
     }
 
     fn is_wanted(&self, interest: &impl Fn(Entry<'_>) -> Interest, entry: Entry<'_>) -> bool {
-        if KERNEL.iter().any(|path| entry.path == Path::new(path)) {
-            return false;
-        }
         match interest(entry) {
             Interest::None => false,
             Interest::ByRules => !self.rules.is_ignored(entry.path, entry.kind == Kind::Folder),

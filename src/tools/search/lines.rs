@@ -177,6 +177,9 @@ fn shown(line: &[u8]) -> (Cow<'_, str>, bool) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = String::from_utf8_lossy(&line[..line.len().min(CUT_BYTES)]);
+    if text.len() <= GREP_LINE_CHARS {
+        return (text, false);
+    }
     match text.char_indices().nth(GREP_LINE_CHARS) {
         Some((end, _)) => (Cow::Owned(format!("{}{CUT_MARK}", &text[..end])), true),
         None => (text, false),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
         #[test]
         fn results_come_in_order_whatever_is_done_first(
             paths in prop::collection::btree_set("([abd]/){0,3}[efg]{1,3}", 1..60),

@@ -57,18 +57,12 @@ impl<'a> Halt<'a> {
     }
 }
 
-/// What a search could not do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gaps {
-    /// Files and folders that could not be read.
-    pub(crate) unreadable: usize,
-}
-
 /// How often a thread that waits for another looks whether the search was given up.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Searches a folder and all below it; `take` gets what is found in the order of paths and says when it has enough.
-/// When the gate is stopped, the search ends early and what it gave is worth nothing.
+/// Returns how many files and folders could not be read. When the gate is stopped, the search ends early and what it
+/// gave is worth nothing.
 ///
 /// # Errors
 /// The folder itself cannot be read.
@@ -78,12 +72,12 @@ pub(crate) fn walk<S: Search>(
     search: &S,
     gate: &Gate,
     take: impl FnMut(S::Found) -> ControlFlow<()> + Send,
-) -> io::Result<Gaps> {
+) -> io::Result<usize> {
     let ended = AtomicBool::new(false);
     let halt = Halt::new(gate, &ended);
     let mut root = Folder::root(root, rules);
     root.read(|entry| search.interest(entry), || halt.is_set())?;
-    let state = State { order: Order::new(root), take, gaps: Gaps::default(), waiting: 0 };
+    let state = State { order: Order::new(root), take, unreadable: 0, waiting: 0 };
     let crew = Crew { search, halt, ended: &ended, state: Mutex::new(state), change: Condvar::new() };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(SEARCH_THREADS);
     std::thread::scope(|scope| {
@@ -94,13 +88,13 @@ pub(crate) fn walk<S: Search>(
         }
         crew.work();
     });
-    Ok(crew.state.into_inner().unwrap_or_else(PoisonError::into_inner).gaps)
+    Ok(crew.state.into_inner().unwrap_or_else(PoisonError::into_inner).unreadable)
 }
 
 struct State<R, T> {
     order: Order<Vec<R>>,
     take: T,
-    gaps: Gaps,
+    unreadable: usize,
     waiting: usize,
 }
 
@@ -185,7 +179,7 @@ impl<S: Search, T: FnMut(S::Found) -> ControlFlow<()>> Crew<'_, S, T> {
 
     fn hand_in(&self, job: Job, found: Option<Vec<S::Found>>, inner: Option<Folder>, unreadable: usize) {
         let mut state = self.lock();
-        state.gaps.unreadable += unreadable;
+        state.unreadable += unreadable;
         state.order.finish(job, found, inner);
         while let Some(found) = state.order.next_result() {
             for found in found {
