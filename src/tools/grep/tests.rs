@@ -72,6 +72,7 @@ async fn b129_ignore_files_hold_below_their_folder_alone() {
     check_files(&place, json!({"pattern": "m", "path": "a/x.log"}), &["x.log"]).await;
     // A glob that fits wins over the rules, as in ripgrep.
     check_files(&place, json!({"pattern": "m", "glob": "*.log"}), &["a/x.log", "b/x.log"]).await;
+    check_files(&place, json!({"pattern": "m", "glob": "**/*"}), &[".github/w.yml", "a/keep", "b/x.log"]).await;
 }
 
 #[tokio::test]

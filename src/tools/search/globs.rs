@@ -112,6 +112,9 @@ impl PathPattern {
     }
 }
 
+/// Globs that fit everything: who writes one does not ask for what is ignored, as the name of an ignored file would.
+const EVERYTHING: [&str; 3] = ["*", "**", "**/*"];
+
 /// Reads the glob of `grep`, which has the form of a line of `.gitignore`, `!` in front for what is to be left out.
 /// `roots` are the spellings of the folder that is searched; the glob may begin with one of them.
 ///
@@ -123,6 +126,9 @@ pub(crate) fn file_filter(root: &Path, roots: &[&Path], glob: Option<&str>) -> R
     let syntax = |error: ignore::Error| GlobError::Syntax(error.to_string());
     let (sign, text) = glob.strip_prefix('!').map_or(("", glob), |rest| ("!", rest));
     let text = roots.iter().find_map(|root| below(text, root)).unwrap_or_else(|| without_dots(text));
+    if sign.is_empty() && EVERYTHING.contains(&text) {
+        return Ok(Override::empty());
+    }
     // A `#` in front would make it a comment.
     let escape = if sign.is_empty() && text.starts_with('#') { "\\" } else { "" };
     let mut builder = OverrideBuilder::new(root);
