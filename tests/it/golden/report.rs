@@ -27,6 +27,7 @@ const PLAYED: &[(&str, &[&str])] = &[
     ("empty-and-odd-stops", &[]),
     ("error-400-401", &[]),
     ("follow-up-mid-run", &[]),
+    ("grep-find-ls", &[]),
     ("parallel-tools-order", &[]),
     ("queue-while-idle", &[]),
     ("read-tool", &[]),
