@@ -204,3 +204,7 @@ pub const PROVIDER_FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(300);
 pub const PROVIDER_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest time for a command that prints a key; some ask a person to unlock something.
 pub const KEY_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Age at which what servers of models on this machine said is asked for again when models are listed.
+pub const LOCAL_MODELS_MAX_AGE: Duration = Duration::from_secs(10);
+/// The same when a model is looked for and not found: somebody may just have started the server.
+pub const LOCAL_MODELS_MISS_AGE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::constants::RING_BUDGET_BYTES;
 use crate::exec::{Spawner, SpawnerOptions};
-use crate::provider::{ModelRegistry, ProviderClient};
+use crate::provider::{Catalog, ProviderClient};
 use crate::ring::RingBudget;
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
@@ -21,7 +21,7 @@ pub struct Services {
     /// Speaks with providers.
     pub provider: ProviderClient,
     /// Knows the models.
-    pub models: Arc<ModelRegistry>,
+    pub models: Arc<Catalog>,
     /// Knows the tools.
     pub tools: Arc<ToolRegistry>,
     /// Starts child processes.
@@ -43,8 +43,8 @@ impl Services {
     /// # Errors
     /// When the system has no room for the thread that starts children.
     pub fn new(config: Config, tasks: Tasks, program: &str, spawner: SpawnerOptions) -> std::io::Result<Self> {
-        let (models, notices) = ModelRegistry::load(&config.models_files, config.auth_file.as_deref());
-        for notice in notices {
+        let models = Catalog::load(&config.models_files, config.auth_file.clone(), &config.local_models);
+        for notice in models.registry().notices() {
             tracing::warn!("{notice}");
         }
         Ok(Self {

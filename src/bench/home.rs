@@ -116,6 +116,7 @@ impl Home {
             ("XDG_CONFIG_HOME", at("config")),
             ("XDG_RUNTIME_DIR", at("run")),
             ("PI_CODING_AGENT_DIR", at("none")),
+            ("AGENTD_LOCAL_MODELS", "0".into()),
         ]
     }
 

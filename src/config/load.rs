@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agentd_protocol::paths::Lookup;
 
 use super::paths::Paths;
-use super::settings::{Durability, PiSettings, RetrySettings, SettingError};
+use super::settings::{Durability, LocalModels, PiSettings, RetrySettings, SettingError};
 use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
 
 /// Everything that the daemon was told at start.
@@ -20,6 +20,8 @@ pub struct Config {
     pub models_files: Vec<PathBuf>,
     /// pi's file of keys; it need not exist.
     pub auth_file: Option<PathBuf>,
+    /// Where servers of models on this machine are looked for.
+    pub local_models: LocalModels,
     /// How failed requests are tried again.
     pub retry: RetrySettings,
     /// When writes are forced to the disk.
@@ -64,6 +66,7 @@ pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
     Ok(Config {
         models_files: std::iter::once(paths.config_dir.join(MODELS_FILE)).chain(pi_file(MODELS_FILE)).collect(),
         auth_file: pi_file("auth.json"),
+        local_models: LocalModels::from_env(&get)?,
         retry: RetrySettings::default().with_pi(&pi_settings).with_env(&get)?,
         durability: Durability::from_env(&get)?,
         notices,

@@ -1,5 +1,7 @@
 //! Settings and their parsing. Pure.
 
+// From core: addresses alone, no sockets.
+use core::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -35,6 +37,39 @@ pub enum Durability {
     Turn,
     /// At each entry.
     Entry,
+}
+
+/// Where servers of models on this machine are looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LocalModels {
+    /// Where they listen unless told otherwise.
+    #[default]
+    Default,
+    /// Nowhere.
+    Off,
+    /// At these addresses of the loopback.
+    At(Vec<SocketAddr>),
+}
+
+impl LocalModels {
+    /// Reads `AGENTD_LOCAL_MODELS`.
+    pub(super) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let expected = "0, 1, or a list of host:port whose host is localhost, 127.0.0.1 or [::1]";
+        let parse = |value: &str| match parse_bool(value) {
+            Some(true) => Some(Self::Default),
+            Some(false) => Some(Self::Off),
+            None => value.split(',').map(|item| parse_loopback(item.trim())).collect::<Option<_>>().map(Self::At),
+        };
+        Ok(parse_env(get, "AGENTD_LOCAL_MODELS", expected, parse)?.unwrap_or_default())
+    }
+}
+
+fn parse_loopback(text: &str) -> Option<SocketAddr> {
+    let address: SocketAddr = match text.strip_prefix("localhost:") {
+        Some(port) => SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port.parse().ok()?),
+        None => text.parse().ok()?,
+    };
+    (address.ip().is_loopback() && address.port() != 0).then_some(address)
 }
 
 /// A setting whose value cannot be used.
@@ -173,6 +208,29 @@ mod tests {
         assert_eq!(error.to_string(), r#"AGENTD_RETRY_MAX_RETRIES is "-1", but must be a whole number"#);
         let error = Durability::from_env(&env(&[("AGENTD_DURABILITY", "always")])).unwrap_err();
         assert_eq!(error.expected, "flush, turn or entry");
+    }
+
+    #[test]
+    fn local_models_are_looked_for_on_this_machine_only() {
+        let read = |value: &'static str| {
+            LocalModels::from_env(&move |name| (name == "AGENTD_LOCAL_MODELS").then(|| value.to_owned()))
+        };
+        let at = |list: &[&str]| Ok(LocalModels::At(list.iter().map(|text| text.parse().unwrap()).collect()));
+        for (value, expected) in [
+            ("", Ok(LocalModels::Default)),
+            ("1", Ok(LocalModels::Default)),
+            ("0", Ok(LocalModels::Off)),
+            ("off", Ok(LocalModels::Off)),
+            ("localhost:8081", at(&["127.0.0.1:8081"])),
+            ("127.0.0.1:1, [::1]:2", at(&["127.0.0.1:1", "[::1]:2"])),
+        ] {
+            assert_eq!(read(value), expected, "{value}");
+        }
+        for value in
+            ["192.168.0.2:8080", "0.0.0.0:8080", "example.org:80", "127.0.0.1", "127.0.0.1:0", "localhost:x", ","]
+        {
+            assert_eq!(read(value).unwrap_err().name, "AGENTD_LOCAL_MODELS", "{value}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokio::net::UnixStream;
 use super::service::{Peer, Service, StopHandle};
 use crate::agent::services::Services;
 use crate::config::Config;
+use crate::constants::LOCAL_MODELS_MAX_AGE;
 use crate::exec::{SpawnerOptions, end_leftovers};
 use crate::permissions::policy::CONFINEMENT;
 use crate::rpc::{DaemonInfo, Server};
@@ -49,6 +50,9 @@ impl Parts {
         };
         let spawner = SpawnerOptions { nofile: open_files, ..SpawnerOptions::default() };
         let services = Services::new(config, tasks.clone(), NAME, spawner)?;
+        // Where no server of models listens, this is four refused connections.
+        let models = std::sync::Arc::clone(&services.models);
+        drop(tasks.spawn("ask local models", async move { models.ask_local(LOCAL_MODELS_MAX_AGE).await }));
         let supervisor = Supervisor::new(services.into());
         let server = Server::new(std::sync::Arc::new(supervisor.clone()), info);
         Ok(Self { server, supervisor })

@@ -68,6 +68,6 @@ mod tests {
                 assert!(cost.input.unwrap() > 0.0 && cost.output.unwrap() > 0.0, "{}", model.id);
             }
         }
-        assert_eq!(providers[0].id, "openai");
+        assert_eq!(providers[0].id, "anthropic");
     }
 }

@@ -149,7 +149,8 @@ fn header_map(
     // A compressed stream would come in the compressor's pieces, not in the model's.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let is_own = |(name, _): &(String, Secret)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
-    if request.spec.provider.auth_header || !configured.iter().any(is_own) {
+    let is_needed = request.spec.provider.auth_header || !configured.iter().any(is_own);
+    if is_needed && !key.expose().is_empty() {
         add_header(&mut headers, AUTHORIZATION.as_str(), &Secret::new(format!("Bearer {}", key.expose())))?;
     }
     for (name, value) in configured.iter().filter(|header| !(is_own(header) && request.spec.provider.auth_header)) {
@@ -169,7 +170,7 @@ fn secrets(key: &Secret, headers: &[(String, Secret)]) -> Vec<Secret> {
         // "Bearer x" is repeated as "x".
         Secret::new(text.strip_prefix("Bearer ").unwrap_or(text))
     });
-    std::iter::once(key.clone()).chain(values).collect()
+    std::iter::once(key.clone()).chain(values).filter(|secret| !secret.expose().is_empty()).collect()
 }
 
 fn is_json(response: &Response) -> bool {

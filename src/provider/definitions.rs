@@ -56,6 +56,20 @@ impl Definitions {
         }
     }
 
+    /// Adds what was found on this machine: whole providers, or models that a definition of the same address lacks.
+    pub(super) fn add_local(&mut self, providers: &[ProviderDef]) {
+        for local in providers {
+            match self.position(&local.id) {
+                Some(at) if self.providers[at].0.base_url == local.base_url => {
+                    add_models(&mut self.providers[at].0, local.clone());
+                }
+                // The user calls something else so.
+                Some(_) => {}
+                None => self.providers.push((local.clone(), None)),
+            }
+        }
+    }
+
     fn position(&self, id: &str) -> Option<usize> {
         self.providers.iter().position(|(provider, _)| provider.id == id)
     }
@@ -147,6 +161,7 @@ pub(super) fn build(definitions: Definitions, keys: &[(String, ValueSource)]) ->
             id: def.id.clone(),
             keys: from_file.chain(configured).chain(usual).collect(),
             auth_header: def.auth_header,
+            is_keyless: def.is_keyless,
         });
         for model in &def.models {
             match make(model, &def, &provider) {

@@ -62,7 +62,12 @@ pub(super) fn spec() -> ModelSpec {
             thinking_level_map: None,
             compat: None,
         },
-        provider: Arc::new(ProviderSpec { id: "demo".to_owned(), keys: Vec::new(), auth_header: false }),
+        provider: Arc::new(ProviderSpec {
+            id: "demo".to_owned(),
+            keys: Vec::new(),
+            auth_header: false,
+            is_keyless: false,
+        }),
         headers: Vec::new(),
         tiers: Vec::new(),
         sampling: SamplingParams::default(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{NoProxy, Proxy, Response, Url};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -127,6 +127,27 @@ impl Connections {
                 let limit = self.clocks.first_event.as_secs();
                 Err(ProviderError::timed_out(&format!("no answer from {origin} within {limit} s")))
             }
+        }
+    }
+
+    /// Asks a server on this machine: GET, or POST with a JSON body. No proxy is used.
+    ///
+    /// # Errors
+    /// When no answer comes in time.
+    pub(super) async fn ask(
+        &self,
+        url: Url,
+        body: Option<Vec<u8>>,
+        deadline: Instant,
+    ) -> Result<Response, ProviderError> {
+        let client = self.client(PoolKey::default())?;
+        let request = match body {
+            Some(body) => client.post(url).header(CONTENT_TYPE, "application/json").body(body),
+            None => client.get(url),
+        };
+        match timeout_at(deadline, request.send()).await {
+            Ok(answer) => answer.map_err(|error| ProviderError::connection(&cause(&error))),
+            Err(_) => Err(ProviderError::timed_out("no answer")),
         }
     }
 

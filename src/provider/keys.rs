@@ -40,7 +40,7 @@ impl std::fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Returns the key for a model: that of the first source that gives one.
+    /// Returns the key for a model: that of the first source that gives one; an empty one where none is needed.
     ///
     /// # Errors
     /// What is missing, or why the command failed. Keys are never in it.
@@ -52,6 +52,9 @@ impl KeyRing {
     ) -> Result<Secret, ProviderError> {
         if let Some(source) = spec.provider.keys.iter().find(|source| source.is_usable(env)) {
             return self.value(source, env, cancel).await.map_err(|fault| fault.of("key", &spec.provider.id));
+        }
+        if spec.provider.is_keyless {
+            return Ok(Secret::new(""));
         }
         let variables: Vec<&str> = spec.provider.keys.iter().flat_map(ValueSource::variables).collect();
         let remedy = match variables.as_slice() {
@@ -214,7 +217,7 @@ mod tests {
     fn spec(keys: &[&str]) -> ModelSpec {
         let mut spec = demo::spec();
         let keys = keys.iter().map(|text| ValueSource::parse(text)).collect();
-        spec.provider = Arc::new(ProviderSpec { id: "p".into(), keys, auth_header: false });
+        spec.provider = Arc::new(ProviderSpec { id: "p".into(), keys, auth_header: false, is_keyless: false });
         spec
     }
 

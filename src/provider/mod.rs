@@ -9,6 +9,7 @@
 
 pub mod args;
 mod builtin;
+mod catalog;
 mod chat;
 pub mod client;
 mod context;
@@ -17,10 +18,13 @@ mod definitions;
 mod demo;
 mod demo_stream;
 pub mod error;
+mod files;
 mod http;
 mod json_error;
 mod keys;
 pub mod levels;
+mod local;
+mod lookup;
 pub mod models_json;
 pub mod openai_completions;
 pub mod registry;
@@ -30,6 +34,7 @@ pub mod spec;
 pub mod sse;
 pub mod stream;
 
+pub use catalog::Catalog;
 pub use client::{ModelRequest, ProviderClient};
 pub use error::{ErrorClass, ProviderError};
 pub use levels::{clamp_level, next_level, supported_levels};

@@ -33,6 +33,8 @@ pub struct ProviderDef {
     pub models: Vec<ModelDef>,
     /// Changes to models that are built in.
     pub overrides: Vec<ModelDef>,
+    /// Whether it takes requests without a key. No file says so.
+    pub is_keyless: bool,
 }
 
 /// A model as a file defines it; what is left out gets a default.
@@ -182,6 +184,7 @@ impl ProviderJson<'_> {
             compat: self.compat,
             models,
             overrides,
+            is_keyless: false,
         }
     }
 }

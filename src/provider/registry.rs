@@ -1,37 +1,45 @@
 //! Which models there are, and which of them a session can use with its keys.
 //!
-//! Definitions come from `models.json` files, then from the built-in table; a fault in a file costs only what it
-//! stands in. The registry never looks at the daemon's environment: keys are looked up in that of a session.
+//! Definitions come from `models.json` files, then from the built-in table, then from servers of models on this
+//! machine. The registry never looks at the daemon's environment: keys are looked up in that of a session.
+//!
+//! A name is tried in this order: as a whole name, as a whole id, without its last `:level`, and then as a part of
+//! either ([`lookup`](super::lookup)).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::methods::EnvSource;
 
 use super::builtin;
 use super::definitions::{self, Definitions};
 use super::demo;
-use super::levels::clamp_level;
-use super::models_json::{self, OrderedMap};
+use super::levels::{clamp_level, supported_levels};
+use super::lookup::{Fit, Named, fitting};
+use super::models_json::ProviderDef;
 use super::spec::{ModelSpec, ValueSource};
 use crate::config::env::SessionEnv;
 
-/// Largest configuration file that is read, in bytes; a real one has a few kilobytes.
-const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 /// Variables that are not hidden from tools even where a configured header uses them.
 const HARMLESS: &[&str] = &["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// All known models. Immutable; [`ModelRegistry::reload`] makes a new one.
+/// Most names in an error that lists them.
+const MAX_CANDIDATES: usize = 10;
+
+/// All known models, as they were when it was made. Immutable; [`Catalog`](super::Catalog) makes a new one when
+/// something changes.
 #[derive(Clone, Debug)]
 pub struct ModelRegistry {
-    files: Vec<PathBuf>,
-    auth: Option<PathBuf>,
+    /// The file that messages name.
+    first_file: PathBuf,
     models: Vec<Arc<ModelSpec>>,
     unsupported: Vec<Unsupported>,
     demo: Arc<ModelSpec>,
     secret_names: HashSet<String>,
+    notices: Vec<ConfigNotice>,
 }
 
 /// A configured model whose dialect this build does not speak.
@@ -84,8 +92,8 @@ pub enum ModelError {
         /// Names that look like it.
         similar: Vec<String>,
     },
-    /// Several models have this id.
-    #[error("model {name} is ambiguous: say {}", .candidates.join(" or "))]
+    /// The name fits several models.
+    #[error("model {name} is ambiguous: say {}", one_of(.candidates))]
     Ambiguous {
         /// The name asked for.
         name: String,
@@ -99,6 +107,18 @@ pub enum ModelError {
         name: String,
         /// What to set.
         remedy: String,
+    },
+    /// What stands after the colon is no thinking level.
+    #[error("{name}: {word} is no thinking level; model {model} has {}", .levels.join(", "))]
+    UnknownLevel {
+        /// The name asked for.
+        name: String,
+        /// The word after its last colon.
+        word: String,
+        /// The model that is named before it.
+        model: String,
+        /// The levels that the model supports.
+        levels: Vec<&'static str>,
     },
     /// The model is configured with a dialect that this build does not speak.
     #[error("model {name} speaks {api}, which this version of agentd does not; it speaks openai-completions")]
@@ -114,41 +134,55 @@ fn did_you_mean(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) }
 }
 
+fn one_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(MAX_CANDIDATES)].join(" or ");
+    match names.len().checked_sub(MAX_CANDIDATES) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} (or one of {more} more)"),
+    }
+}
+
+impl Named for ModelSpec {
+    fn provider(&self) -> &str {
+        &self.model.provider
+    }
+
+    fn id(&self) -> &str {
+        &self.model.id
+    }
+}
+
 impl ModelRegistry {
-    /// Reads model files, the first of which wins where two define the same, and pi's key file. Blocking.
-    ///
-    /// Missing files are no fault. Everything that was left aside is told.
-    pub fn load(files: &[PathBuf], auth: Option<&Path>) -> (Self, Vec<ConfigNotice>) {
-        let mut notices = Vec::new();
+    /// Makes a registry of the definitions of files, the first of which wins where two define the same, of keys by
+    /// provider, and of providers found on this machine. `notices` are kept for people to read.
+    pub(super) fn build(
+        files: Vec<(PathBuf, Vec<ProviderDef>)>,
+        keys: &[(String, ValueSource)],
+        local: &[ProviderDef],
+        mut notices: Vec<ConfigNotice>,
+    ) -> Self {
+        let first_file = files.first().map_or_else(|| PathBuf::from("models.json"), |(path, _)| path.clone());
         let mut definitions = Definitions::default();
-        for file in files {
-            let Some(text) = read(file, &mut notices) else { continue };
-            let (providers, faults) = models_json::parse(&text);
-            notices.extend(faults.into_iter().map(|fault| ConfigNotice {
-                path: file.clone(),
-                place: Some((fault.line, fault.column)),
-                message: fault.message,
-            }));
-            definitions.add_file(file, providers);
+        for (path, providers) in files {
+            definitions.add_file(&path, providers);
         }
         definitions.add_builtin(builtin::providers());
-        let keys = auth.map(|path| read_auth(path, &mut notices)).unwrap_or_default();
-        let built = definitions::build(definitions, &keys);
+        definitions.add_local(local);
+        let built = definitions::build(definitions, keys);
         notices.extend(built.notices);
-        let registry = Self {
-            files: files.to_vec(),
-            auth: auth.map(Path::to_path_buf),
+        Self {
+            first_file,
             secret_names: secret_names(&built.models),
             models: built.models,
             unsupported: built.unsupported,
             demo: Arc::new(demo::spec()),
-        };
-        (registry, notices)
+            notices,
+        }
     }
 
-    /// Reads the same files again. Blocking.
-    pub fn reload(&self) -> (Self, Vec<ConfigNotice>) {
-        Self::load(&self.files, self.auth.as_deref())
+    /// Returns what in the files was left aside.
+    pub fn notices(&self) -> &[ConfigNotice] {
+        &self.notices
     }
 
     /// Returns the models that can be used with the keys in `env`: configured ones in the order of the files, then
@@ -157,26 +191,46 @@ impl ModelRegistry {
         self.usable(env).chain([&self.demo]).cloned().collect()
     }
 
-    /// Returns the model that `name` means: `provider/id`, an id that only one usable model has, either with
-    /// `:level`, or `demo`.
+    /// Returns the model that `name` means: `provider/id`, an id, or a part of either that fits only one model, each
+    /// with `:level` or without; or `demo`. Of several, those that can be used with the keys in `env` are meant, and
+    /// of versions of one model the newest. The level is clamped to what the model supports.
     ///
     /// # Errors
     /// Says what is wrong and what to do.
     pub fn resolve(&self, name: &str, env: &SessionEnv) -> Result<(Arc<ModelSpec>, Option<ThinkingLevel>), ModelError> {
         let name = name.trim();
         // A model's own id may hold a colon, so the whole name is tried first.
-        let whole = self.find(name, env);
-        if let Ok(spec) = whole {
-            return Ok((spec, None));
+        if let Some(found) = self.exact(name, env) {
+            return found.map(|spec| (spec, None));
         }
-        if let Some((base, level)) = name.rsplit_once(':')
-            && let Some(level) = ThinkingLevel::parse(level)
-        {
-            let spec = self.find(base, env)?;
+        let Some((base, word)) = name.rsplit_once(':') else {
+            return self.partial(name, env).unwrap_or_else(|| Err(self.unknown(name, env))).map(|spec| (spec, None));
+        };
+        let found = || self.exact(base, env).or_else(|| self.partial(base, env));
+        if let Some(level) = ThinkingLevel::parse(&word.to_ascii_lowercase()) {
+            let spec = found().unwrap_or_else(|| Err(self.unknown(base, env)))?;
             let level = clamp_level(&spec.model, level);
             return Ok((spec, Some(level)));
         }
-        whole.map(|spec| (spec, None))
+        if let Some(found) = self.partial(name, env) {
+            return found.map(|spec| (spec, None));
+        }
+        match found() {
+            Some(Ok(spec)) => Err(ModelError::UnknownLevel {
+                name: name.to_owned(),
+                word: word.to_owned(),
+                model: spec.name(),
+                levels: supported_levels(&spec.model).into_iter().map(ThinkingLevel::as_str).collect(),
+            }),
+            Some(Err(error)) => Err(error),
+            None => Err(self.unknown(name, env)),
+        }
+    }
+
+    /// Tells whether a name means something, whatever keys there are.
+    pub fn knows(&self, name: &str) -> bool {
+        let no_keys = SessionEnv::new(BTreeMap::new(), EnvSource::Client);
+        !matches!(self.resolve(name, &no_keys), Err(ModelError::Unknown { .. }))
     }
 
     /// Returns the model that a new session gets: the one used last, else the first with a key.
@@ -213,20 +267,51 @@ impl ModelRegistry {
         self.models.iter().filter(|spec| has_key(spec, env))
     }
 
-    fn find(&self, name: &str, env: &SessionEnv) -> Result<Arc<ModelSpec>, ModelError> {
+    /// Finds a model by its whole name or id; `None` when nothing has it.
+    fn exact(&self, name: &str, env: &SessionEnv) -> Option<Result<Arc<ModelSpec>, ModelError>> {
         if name == self.demo.model.id || name == self.demo.name() {
-            return Ok(Arc::clone(&self.demo));
+            return Some(Ok(Arc::clone(&self.demo)));
         }
         if let Some(spec) = self.models.iter().find(|spec| is_full_name(spec, name)) {
-            return if has_key(spec, env) { Ok(Arc::clone(spec)) } else { Err(self.no_key(spec)) };
+            return Some(if has_key(spec, env) { Ok(Arc::clone(spec)) } else { Err(self.no_key(spec)) });
         }
         let with_id: Vec<_> = self.models.iter().filter(|spec| spec.model.id == name).collect();
-        let usable: Vec<_> = with_id.iter().filter(|spec| has_key(spec, env)).collect();
-        match (usable.as_slice(), with_id.as_slice()) {
-            ([spec], _) => Ok(Arc::clone(spec)),
-            ([], [spec, ..]) => Err(self.no_key(spec)),
-            ([], []) => Err(self.unknown(name, env)),
-            (several, _) => Err(ModelError::Ambiguous {
+        let is_meant = |full: &str| full == name || full.split_once('/').is_some_and(|(_, id)| id == name);
+        if with_id.is_empty() {
+            let found = self.unsupported.iter().find(|model| is_meant(&model.name))?;
+            return Some(Err(ModelError::UnsupportedApi { name: found.name.clone(), api: found.api.clone() }));
+        }
+        let usable: Vec<_> = with_id.iter().copied().filter(|spec| has_key(spec, env)).collect();
+        if !usable.is_empty() {
+            return Some(self.only(name, &usable));
+        }
+        // Another provider may have it under a longer id, as OpenRouter does.
+        let elsewhere: Vec<&ModelSpec> = self.usable(env).map(Arc::as_ref).collect();
+        let elsewhere = fitting(&elsewhere, name, Fit::End);
+        Some(if elsewhere.is_empty() { Err(self.no_key(with_id[0])) } else { self.one(name, &elsewhere) })
+    }
+
+    /// Finds a model by a part of its name; `None` when none fits.
+    fn partial(&self, name: &str, env: &SessionEnv) -> Option<Result<Arc<ModelSpec>, ModelError>> {
+        let usable: Vec<&ModelSpec> = self.usable(env).map(Arc::as_ref).collect();
+        let found = fitting(&usable, name, Fit::Inside);
+        if !found.is_empty() {
+            return Some(self.one(name, &found));
+        }
+        let all: Vec<&ModelSpec> = self.models.iter().map(Arc::as_ref).collect();
+        fitting(&all, name, Fit::Inside).first().map(|spec| Err(self.no_key(spec)))
+    }
+
+    fn one(&self, name: &str, found: &[&ModelSpec]) -> Result<Arc<ModelSpec>, ModelError> {
+        let is_found = |spec: &&Arc<ModelSpec>| found.iter().any(|found| std::ptr::eq(*found, Arc::as_ptr(spec)));
+        self.only(name, &self.models.iter().filter(is_found).collect::<Vec<_>>())
+    }
+
+    fn only(&self, name: &str, found: &[&Arc<ModelSpec>]) -> Result<Arc<ModelSpec>, ModelError> {
+        match found {
+            [spec] => Ok(Arc::clone(spec)),
+            [] => Err(ModelError::Unknown { name: name.to_owned(), similar: Vec::new() }),
+            several => Err(ModelError::Ambiguous {
                 name: name.to_owned(),
                 candidates: several.iter().map(|spec| spec.name()).collect(),
             }),
@@ -234,10 +319,6 @@ impl ModelRegistry {
     }
 
     fn unknown(&self, name: &str, env: &SessionEnv) -> ModelError {
-        let is_meant = |full: &str| full == name || full.split_once('/').is_some_and(|(_, id)| id == name);
-        if let Some(found) = self.unsupported.iter().find(|model| is_meant(&model.name)) {
-            return ModelError::UnsupportedApi { name: found.name.clone(), api: found.api.clone() };
-        }
         let wanted = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
         let similar = self
             .usable(env)
@@ -270,12 +351,12 @@ impl ModelRegistry {
     }
 
     fn first_file(&self) -> String {
-        self.files.first().map_or_else(|| "models.json".to_owned(), |path| path.display().to_string())
+        self.first_file.display().to_string()
     }
 }
 
 fn has_key(spec: &ModelSpec, env: &SessionEnv) -> bool {
-    spec.provider.keys.iter().any(|source| source.is_usable(env))
+    spec.provider.is_keyless || spec.provider.keys.iter().any(|source| source.is_usable(env))
 }
 
 fn is_full_name(spec: &ModelSpec, name: &str) -> bool {
@@ -289,53 +370,6 @@ fn secret_names(models: &[Arc<ModelSpec>]) -> HashSet<String> {
         spec.provider.keys.iter().chain(headers).flat_map(ValueSource::variables)
     });
     usual.chain(configured).filter(|name| !HARMLESS.contains(name)).map(str::to_owned).collect()
-}
-
-/// Reads a file that may be missing; anything else that is wrong becomes a notice.
-fn read(path: &Path, notices: &mut Vec<ConfigNotice>) -> Option<String> {
-    let mut tell = |message: String| notices.push(ConfigNotice { path: path.to_path_buf(), place: None, message });
-    match std::fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => {
-            tell("is not a file".to_owned());
-            return None;
-        }
-        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
-            tell(format!("is larger than {MAX_FILE_BYTES} bytes"));
-            return None;
-        }
-        _ => {}
-    }
-    match std::fs::read_to_string(path) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => {
-            tell(format!("cannot be read: {error}"));
-            None
-        }
-    }
-}
-
-/// Reads the `api_key` entries of pi's `auth.json`; other kinds belong to log-ins that only pi can renew.
-fn read_auth(path: &Path, notices: &mut Vec<ConfigNotice>) -> Vec<(String, ValueSource)> {
-    let Some(text) = read(path, notices) else { return Vec::new() };
-    match serde_json::from_str::<OrderedMap<serde_json::Value>>(&text) {
-        Ok(entries) => entries
-            .0
-            .into_iter()
-            .filter(|(_, entry)| entry.get("type").and_then(serde_json::Value::as_str) == Some("api_key"))
-            .filter_map(|(provider, entry)| Some((provider, ValueSource::parse(entry.get("key")?.as_str()?))))
-            .collect(),
-        Err(error) => {
-            // The text of a key file is never quoted; serde_json's messages for broken syntax do not quote either.
-            let message = "is not valid JSON; its keys are not used".to_owned();
-            notices.push(ConfigNotice {
-                path: path.to_path_buf(),
-                place: Some((error.line(), error.column())),
-                message,
-            });
-            Vec::new()
-        }
-    }
 }
 
 #[cfg(test)]

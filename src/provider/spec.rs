@@ -75,6 +75,8 @@ pub struct ProviderSpec {
     pub keys: Vec<ValueSource>,
     /// Whether the key is sent as `Authorization: Bearer` even where headers say how to authenticate.
     pub auth_header: bool,
+    /// Whether it takes requests without a key, as servers on this machine do.
+    pub is_keyless: bool,
 }
 
 /// Prices of a prompt of more than some number of tokens.

@@ -113,7 +113,9 @@ impl From<ModelError> for Failure {
         let message = error.to_string();
         let (kind, names) = match error {
             ModelError::NoModel { .. } | ModelError::NoKey { .. } => (ErrorKind::NoModel, Vec::new()),
-            ModelError::UnsupportedApi { .. } => (ErrorKind::UnknownModel, Vec::new()),
+            ModelError::UnsupportedApi { .. } | ModelError::UnknownLevel { .. } => {
+                (ErrorKind::UnknownModel, Vec::new())
+            }
             ModelError::Unknown { similar, .. } => (ErrorKind::UnknownModel, similar),
             ModelError::Ambiguous { candidates, .. } => (ErrorKind::UnknownModel, candidates),
         };

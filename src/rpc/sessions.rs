@@ -24,6 +24,8 @@ pub trait Sessions: Send + Sync + 'static {
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
     /// Returns the models that a session has keys for.
     fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult>;
+    /// Brings what is known of models up to date before a session looks one up, by name if it has one.
+    fn refresh_models<'a>(&'a self, name: Option<&'a str>) -> BoxFuture<'a, ()>;
     /// Returns the environment that stands in where no client has sent one.
     fn login_env(&self) -> BoxFuture<'_, SessionEnv>;
     /// Returns what the daemon's status tells of sessions.
@@ -64,6 +66,10 @@ impl Sessions for Supervisor {
 
     fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult> {
         Supervisor::models_of_session(self, id).boxed()
+    }
+
+    fn refresh_models<'a>(&'a self, name: Option<&'a str>) -> BoxFuture<'a, ()> {
+        Supervisor::refresh_models(self, name).boxed()
     }
 
     fn login_env(&self) -> BoxFuture<'_, SessionEnv> {

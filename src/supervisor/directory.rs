@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agentd_protocol::SessionId;
-use agentd_protocol::methods::{
-    GetAvailableModelsResult, ListSessionsParams, ListSessionsResult, SessionRow, SessionStatus,
-};
+use agentd_protocol::methods::{ListSessionsParams, ListSessionsResult, SessionRow, SessionStatus};
 use tokio::sync::OnceCell;
 
 use super::error::SupervisorError;
@@ -172,38 +170,9 @@ impl Supervisor {
         Ok(ListSessionsResult { sessions, next_cursor: page.next_cursor, total: page.total, list_seq: page.list_seq })
     }
 
-    /// Returns the models that this environment has keys for, and the one that a new session would get.
-    pub async fn available_models(&self, env: &SessionEnv) -> GetAvailableModelsResult {
-        let last_used = self.last_used_model().await;
-        let models = &self.0.services.models;
-        GetAvailableModelsResult {
-            models: models.available(env).iter().map(|spec| spec.model.clone()).collect(),
-            default_model: models
-                .default_model(env, last_used.as_deref())
-                .ok()
-                .map(|(spec, _)| format!("{}/{}", spec.model.provider, spec.model.id)),
-        }
-    }
-
-    /// Returns the models that a session has keys for.
-    ///
-    /// # Errors
-    /// The session cannot be opened.
-    pub async fn models_of_session(&self, id: &SessionId) -> Result<GetAvailableModelsResult, SupervisorError> {
-        let handle = self.open(id).await?;
-        let pending = handle.env().await.map_err(|_| SupervisorError::Failed)?;
-        let env = pending.await.map_err(|_| SupervisorError::Failed)?.value;
-        Ok(self.available_models(&env).await)
-    }
-
     /// Returns the login shell's environment, which stands in where no client has sent one.
     pub async fn login_env(&self) -> SessionEnv {
         self.0.login_env.get().await
-    }
-
-    pub(super) async fn last_used_model(&self) -> Option<String> {
-        let latest = self.0.services.index.latest(None).await.ok().flatten()?;
-        latest.model
     }
 
     /// Returns how many sessions are in memory.

@@ -89,7 +89,8 @@ impl Supervisor {
                 .to_owned(),
         ));
         let extra = StoredSettings::of(&stored.tree);
-        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone());
+        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone()).await;
+        stored.notices.extend(self.model_notices());
         let journal_path = names::journal_path(&services.config.paths.journal_dir, &id);
         let opening = Opening {
             unsaved: Vec::new(),
@@ -105,34 +106,22 @@ impl Supervisor {
         Ok(self.start(opening))
     }
 
-    fn stored_session_settings(
+    async fn stored_session_settings(
         &self,
         tree: &SessionTree,
         env: SessionEnv,
         tools: Option<Vec<String>>,
     ) -> SessionSettings {
         let context = build_context(tree);
-        let model: ModelChoice = match &context.model {
-            Some((provider, id)) => {
-                let name = format!("{provider}/{id}");
-                let found = self.0.services.models.resolve(&name, &env).map_err(|error| error.to_string());
-                found.map(|(spec, _)| {
-                    let level = context.thinking_level.unwrap_or(default_level(&spec));
-                    let level = clamp_level(&spec.model, level);
-                    (spec, level)
-                })
-            }
-            None => self
-                .0
-                .services
-                .models
-                .default_model(&env, None)
-                .map(|(spec, level)| {
-                    let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));
-                    (spec, level)
-                })
-                .map_err(|error| error.to_string()),
+        let found = match &context.model {
+            Some((provider, id)) => self.named_model(&format!("{provider}/{id}"), &env).await,
+            None => self.default_model(&env).await,
         };
+        let model: ModelChoice = found.map_err(|error| error.to_string()).map(|(spec, level)| {
+            let level = context.thinking_level.or(level).unwrap_or(default_level(&spec));
+            let level = clamp_level(&spec.model, level);
+            (spec, level)
+        });
         let thinking = context.thinking_level.unwrap_or_default();
         let (model, model_problem, thinking) = match model {
             Ok((spec, level)) => (Some(spec), None, level),

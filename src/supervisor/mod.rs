@@ -5,6 +5,7 @@ mod error;
 mod live;
 mod load;
 mod login_env;
+mod models;
 mod new;
 
 pub use directory::Supervisor;

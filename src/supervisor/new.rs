@@ -88,7 +88,7 @@ impl Supervisor {
             ),
             settings: settings(new, model),
             ring: self.ring(&id),
-            notices: Vec::new(),
+            notices: self.model_notices(),
             tree,
             id: id.clone(),
         };
@@ -99,13 +99,9 @@ impl Supervisor {
     }
 
     async fn choose_model(&self, new: &NewSession) -> Result<ModelChoice, SupervisorError> {
-        let models = &self.0.services.models;
         let found = match &new.model {
-            Some(name) => Ok(models.resolve(name, &new.env).map_err(SupervisorError::from)?),
-            None => {
-                let last_used = self.last_used_model().await;
-                models.default_model(&new.env, last_used.as_deref()).map_err(|error| error.to_string())
-            }
+            Some(name) => Ok(self.named_model(name, &new.env).await?),
+            None => self.default_model(&new.env).await.map_err(|error| error.to_string()),
         };
         Ok(found.map(|(spec, level)| {
             let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));

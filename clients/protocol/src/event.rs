@@ -190,7 +190,8 @@ pub enum Event {
     },
     /// Something that a person should know: damaged lines in the file, a failed write, lines of another writer.
     Notice {
-        /// What it is about: `damaged_lines`, `write_failed`, `foreign_entries`, `login_shell_env`.
+        /// What it is about: `damaged_lines`, `write_failed`, `foreign_entries`, `login_shell_env`,
+        /// `models_file`.
         kind: String,
         /// What happened and what can be done.
         message: String,

@@ -351,6 +351,9 @@ pub struct GetAvailableModelsResult {
     /// The model that a new session would get, as `provider/id`; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_model: Option<String>,
+    /// What is wrong in the files that describe models, with file and place; absent when nothing is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// Parameters of [`NewSession`].
@@ -360,7 +363,7 @@ pub struct NewSessionParams {
     /// Working directory, absolute; the connection's when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// `provider/id[:thinkingLevel]`; the default model when left out.
+    /// `provider/id[:thinkingLevel]`, or a part of it that fits only one; the default model when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Name of the session.
@@ -911,7 +914,7 @@ pub struct SetModelParams {
     /// The session; the connection's current one when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// `provider/id[:thinkingLevel]`.
+    /// `provider/id[:thinkingLevel]`, or a part of it that fits only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Provider id, with `modelId`.

@@ -14,7 +14,7 @@ use crate::session::entry::EntryBody;
 
 impl SessionActor {
     pub(super) fn set_model(&mut self, name: &str, reply: Reply<Model>) {
-        let (spec, level) = match self.services.models.resolve(name, &self.settings.env) {
+        let (spec, level) = match self.services.models.registry().resolve(name, &self.settings.env) {
             Ok(found) => found,
             Err(error) => return drop(reply.send(Err(error.into()))),
         };
@@ -25,7 +25,7 @@ impl SessionActor {
 
     /// Chooses the model after the present one, in the order in which they are listed.
     pub(super) fn cycle_model(&mut self, reply: Reply<CycleModelResult>) {
-        let mut models = self.services.models.available(&self.settings.env);
+        let mut models = self.services.models.registry().available(&self.settings.env);
         models.retain(|spec| !spec.is_demo());
         let present = self.settings.model.as_ref().map(|spec| spec.name());
         let place = models.iter().position(|spec| Some(spec.name()) == present);

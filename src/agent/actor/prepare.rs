@@ -74,7 +74,7 @@ impl SessionActor {
                 let model = if has_model {
                     None
                 } else {
-                    let found = services.models.default_model(&env, None);
+                    let found = services.models.refresh().default_model(&env, None);
                     Some(found.map_err(|error| Refusal::NoModel(error.to_string()))?)
                 };
                 Ok(Found { model, sections: current_sections(cwd, &env, tools, &services) })

@@ -109,7 +109,7 @@ impl SessionActor {
 
     /// Returns the environment of a tool's children: the session's without keys, and what tells them where they are.
     fn tool_env(&self) -> Vec<(String, String)> {
-        let mut env = self.settings.env.for_tools(&self.services.models.secret_names());
+        let mut env = self.settings.env.for_tools(&self.services.models.registry().secret_names());
         let (provider, model) = self
             .settings
             .model

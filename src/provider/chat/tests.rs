@@ -138,6 +138,7 @@ fn spec(base_url: &str) -> ModelSpec {
         id: "fake".into(),
         keys: vec![ValueSource::parse("sk-CANARY123")],
         auth_header: false,
+        is_keyless: false,
     });
     spec
 }
@@ -252,7 +253,12 @@ async fn headers_may_say_how_to_authenticate() {
         let server = Server::start(vec![vec![raw(HEAD), Step::Chunk(STOP), Step::End]]).await;
         let mut spec = spec(&format!("http://127.0.0.1:{}", server.port));
         spec.headers = vec![("Authorization".into(), ValueSource::parse("Basic abc"))];
-        spec.provider = Arc::new(ProviderSpec { id: "p".into(), keys: vec![ValueSource::parse("k")], auth_header });
+        spec.provider = Arc::new(ProviderSpec {
+            id: "p".into(),
+            keys: vec![ValueSource::parse("k")],
+            auth_header,
+            is_keyless: false,
+        });
         ask_with(&ProviderClient::new(), request(spec, env(&[]))).await.1.unwrap();
         let requests = server.requests().await;
         let found: Vec<&str> = requests[0].lines().filter(|line| line.starts_with("authorization")).collect();
@@ -524,8 +530,12 @@ async fn a_refused_key_of_a_command_is_asked_for_again() {
     let server = Server::start(vec![refused(), refused()]).await;
     let mut spec = spec(&format!("http://127.0.0.1:{}", server.port));
     let command = format!("!echo x >> {0}; echo key-$(wc -l < {0})", count.display());
-    spec.provider =
-        Arc::new(ProviderSpec { id: "p".into(), keys: vec![ValueSource::parse(&command)], auth_header: false });
+    spec.provider = Arc::new(ProviderSpec {
+        id: "p".into(),
+        keys: vec![ValueSource::parse(&command)],
+        auth_header: false,
+        is_keyless: false,
+    });
     let client = ProviderClient::new();
     let vars = [("PATH", "/usr/bin:/bin")];
     for _ in 0..2 {

@@ -4,6 +4,8 @@ use agentd_protocol::methods::EnvSource;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::config::LocalModels;
+use crate::provider::Catalog;
 
 fn env(vars: &[(&str, &str)]) -> SessionEnv {
     let vars: BTreeMap<_, _> = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -21,12 +23,15 @@ impl Home {
         home
     }
 
-    fn load(&self) -> (ModelRegistry, Vec<ConfigNotice>) {
+    fn load(&self) -> (Arc<ModelRegistry>, Vec<ConfigNotice>) {
         let path = |name: &str| self.0.path().join(name);
-        ModelRegistry::load(&[path("models.json"), path("pi.json")], Some(&path("auth.json")))
+        let files = [path("models.json"), path("pi.json")];
+        let registry = Catalog::load(&files, Some(path("auth.json")), &LocalModels::Off).registry();
+        let notices = registry.notices().to_vec();
+        (registry, notices)
     }
 
-    fn registry(&self) -> ModelRegistry {
+    fn registry(&self) -> Arc<ModelRegistry> {
         let (registry, notices) = self.load();
         assert_eq!(notices, []);
         registry
@@ -67,60 +72,135 @@ fn a_bare_model_has_defaults() {
     assert_eq!(serde_json::to_string(&spec.model).unwrap(), expected);
 }
 
+/// A choice of models in which names can be confused.
+const NAMES: &str = r#"{"providers": {
+  "maker": {"baseUrl": "http://m", "api": "openai-completions", "apiKey": "$MAKER_KEY", "models": [
+    {"id": "duet-poem-4-6", "reasoning": true}, {"id": "duet-poem-5", "reasoning": true},
+    {"id": "duet-poem-5-5", "reasoning": true, "thinkingLevelMap": {"off": null, "max": "max"}},
+    {"id": "duet-tale-5-5"}, {"id": "duet-haiku-4-5"}, {"id": "duet-haiku-4-5-20251001"}]},
+  "router": {"baseUrl": "http://r", "api": "openai-completions", "apiKey": "$ROUTER_KEY", "models": [
+    {"id": "maker/duet-poem-5.5", "reasoning": true}, {"id": "z/slm-5.3", "reasoning": true}, {"id": "z/slm-5.3:free"},
+    {"id": "z/slm-5.3-flash"}, {"id": "open/oss-120b"}, {"id": "open/oss-20b"}, {"id": "solo/Only-One", "reasoning": true}]},
+  "fast": {"baseUrl": "http://f", "api": "openai-completions", "apiKey": "$FAST_KEY", "models": [
+    {"id": "open/oss-120b"}, {"id": "quen3:8b"}, {"id": "quen3:14b"}, {"id": "high:high", "reasoning": true},
+    {"id": "tool-2508"}, {"id": "tool-latest"}, {"id": "tool-2512"}, {"id": "gpt-4o-2024-05-13"}, {"id": "gpt-4o"}]},
+  "other": {"baseUrl": "http://o", "api": "telepathy", "apiKey": "k", "models": [{"id": "mind"}]}
+}}"#;
+
 #[test]
 fn names_of_models() {
-    let registry = Home::new(&[("models.json", FAKE)]).registry();
-    let env = env(&[("GROQ_API_KEY", "k"), ("CEREBRAS_API_KEY", "k"), ("OPENAI_API_KEY", "k")]);
-    let found =
-        |name: &str| registry.resolve(name, &env).map(|(spec, level)| (spec.name(), level.map(ThinkingLevel::as_str)));
-    for (name, full, level) in [
-        ("fake/plain", "fake/plain", None),
-        ("thinker", "fake/thinker", None),
-        ("thinker:high", "fake/thinker", Some("high")),
-        ("fake/thinker:xhigh", "fake/thinker", Some("high")),
-        ("fake/plain:high", "fake/plain", Some("off")),
-        ("org/model:7b", "fake/org/model:7b", None),
-        ("fake/org/model:7b:off", "fake/org/model:7b", Some("off")),
-        ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b", None),
-        ("demo", "demo/demo", None),
-        ("demo/demo", "demo/demo", None),
-        (" gpt-5.1:low ", "openai/gpt-5.1", Some("low")),
+    let registry = Home::new(&[("models.json", NAMES)]).registry();
+    let found = |keys: &str, name: &str| {
+        let vars: Vec<(&str, &str)> = keys.split_whitespace().map(|key| (key, "k")).collect();
+        let found = registry.resolve(name, &env(&vars));
+        found.map(|(spec, level)| (spec.name(), level.map(ThinkingLevel::as_str))).map_err(|error| error.to_string())
+    };
+    const ALL: &str = "MAKER_KEY ROUTER_KEY FAST_KEY";
+    const NONE: &str = "";
+    for (keys, name, full, level) in [
+        // The whole name, and the whole id.
+        (ALL, "maker/duet-poem-5", "maker/duet-poem-5", None),
+        (ALL, "duet-poem-5", "maker/duet-poem-5", None),
+        (ALL, "  duet-poem-5 ", "maker/duet-poem-5", None),
+        (ALL, "router/open/oss-120b", "router/open/oss-120b", None),
+        (ALL, "fast/open/oss-120b", "fast/open/oss-120b", None),
+        (ALL, "open/oss-20b", "router/open/oss-20b", None),
+        ("FAST_KEY", "open/oss-120b", "fast/open/oss-120b", None),
+        (NONE, "demo", "demo/demo", None),
+        (NONE, "demo/demo", "demo/demo", None),
+        (NONE, "demo:high", "demo/demo", Some("off")),
+        // Ids with colons and slashes: whole first, then the last word as a level.
+        (ALL, "z/slm-5.3:free", "router/z/slm-5.3:free", None),
+        (ALL, "router/z/slm-5.3:free", "router/z/slm-5.3:free", None),
+        (ALL, "z/slm-5.3:free:high", "router/z/slm-5.3:free", Some("off")),
+        (ALL, "z/slm-5.3:high", "router/z/slm-5.3", Some("high")),
+        (ALL, "quen3:8b", "fast/quen3:8b", None),
+        (ALL, "quen3:8b:off", "fast/quen3:8b", Some("off")),
+        (ALL, "high:high", "fast/high:high", None),
+        (ALL, "high:high:low", "fast/high:high", Some("low")),
+        // Levels are clamped to what the model has.
+        (ALL, "duet-poem-5:xhigh", "maker/duet-poem-5", Some("high")),
+        (ALL, "maker/duet-poem-5-5:off", "maker/duet-poem-5-5", Some("minimal")),
+        (ALL, "maker/duet-poem-5-5:MAX", "maker/duet-poem-5-5", Some("max")),
+        // Parts of names; letter case and marks do not matter.
+        (ALL, "tale", "maker/duet-tale-5-5", None),
+        (ALL, "Duet Tale", "maker/duet-tale-5-5", None),
+        (ALL, "only", "router/solo/Only-One", None),
+        (ALL, "SOLO/only_one:low", "router/solo/Only-One", Some("low")),
+        (ALL, "20b", "router/open/oss-20b", None),
+        (ALL, "slm-5.3-fl", "router/z/slm-5.3-flash", None),
+        (ALL, "quen3:14", "fast/quen3:14b", None),
+        // Of versions the newest, of an alias and dated ids the alias.
+        ("MAKER_KEY", "poem", "maker/duet-poem-5-5", None),
+        ("MAKER_KEY", "poem:high", "maker/duet-poem-5-5", Some("high")),
+        ("MAKER_KEY", "poem-4", "maker/duet-poem-4-6", None),
+        ("MAKER_KEY", "poem-5", "maker/duet-poem-5", None),
+        ("MAKER_KEY", "haiku", "maker/duet-haiku-4-5", None),
+        ("MAKER_KEY", "haiku-4-5-2025", "maker/duet-haiku-4-5-20251001", None),
+        (ALL, "tool", "fast/tool-latest", None),
+        (ALL, "tool-25", "fast/tool-2512", None),
+        (ALL, "4o", "fast/gpt-4o", None),
+        // A provider narrows the choice.
+        (ALL, "maker/poem", "maker/duet-poem-5-5", None),
+        (ALL, "Maker/POEM:low", "maker/duet-poem-5-5", Some("low")),
+        (ALL, "router/poem", "router/maker/duet-poem-5.5", None),
+        (ALL, "fast/oss", "fast/open/oss-120b", None),
+        // Models with a key go before those without.
+        ("ROUTER_KEY", "poem", "router/maker/duet-poem-5.5", None),
+        ("ROUTER_KEY", "duet-poem-5-5", "router/maker/duet-poem-5.5", None),
+        ("ROUTER_KEY", "oss-120b", "router/open/oss-120b", None),
     ] {
-        assert_eq!(found(name), Ok((full.to_owned(), level)), "{name}");
+        assert_eq!(found(keys, name), Ok((full.to_owned(), level)), "{name} with {keys:?}");
+    }
+    for (keys, name, expected) in [
+        (ALL, "open/oss-120b", "model open/oss-120b is ambiguous: say router/open/oss-120b or fast/open/oss-120b"),
+        (ALL, "poem", "model poem is ambiguous: say maker/duet-poem-5-5 or router/maker/duet-poem-5.5"),
+        (
+            ALL,
+            "duet",
+            "model duet is ambiguous: say maker/duet-poem-5-5 or maker/duet-tale-5-5 or maker/duet-haiku-4-5 or router/maker/duet-poem-5.5",
+        ),
+        (ALL, "poem:high", "model poem is ambiguous: say maker/duet-poem-5-5 or router/maker/duet-poem-5.5"),
+        (ALL, "duet-tale-5-5:hihg", "duet-tale-5-5:hihg: hihg is no thinking level; model maker/duet-tale-5-5 has off"),
+        (
+            ALL,
+            "maker/poem:more",
+            "maker/poem:more: more is no thinking level; model maker/duet-poem-5-5 has minimal, low, medium, high, max",
+        ),
+        (
+            ALL,
+            "router/duet-tale",
+            "no model router/duet-tale; get_available_models lists those that can be used (did you mean maker/duet-tale-5-5?)",
+        ),
+        (ALL, "nothing:high", "no model nothing; get_available_models lists those that can be used"),
+        (ALL, "x", "no model x; get_available_models lists those that can be used"),
+        (ALL, "", "no model ; get_available_models lists those that can be used"),
+        (
+            ALL,
+            "mind",
+            "model other/mind speaks telepathy, which this version of agentd does not; it speaks openai-completions",
+        ),
+    ] {
+        assert_eq!(found(keys, name), Err(expected.to_owned()), "{name}");
     }
 }
 
 #[test]
-fn names_that_give_nothing_say_why() {
-    let home = Home::new(&[
-        ("models.json", FAKE),
-        (
-            "pi.json",
-            r#"{"providers": {"two": {"baseUrl": "http://x",
-        "api": "openai-completions", "apiKey": "k", "models": [{"id": "plain"}]}}}"#,
-        ),
-    ]);
+fn a_model_without_a_key_says_what_to_set() {
+    let home = Home::new(&[("models.json", NAMES)]);
     let registry = home.registry();
     let file = home.0.path().join("models.json").display().to_string();
-    let said = |name: &str| registry.resolve(name, &env(&[])).unwrap_err().to_string();
-    for (name, expected) in [
-        ("plain", "model plain is ambiguous: say fake/plain or two/plain".to_owned()),
-        ("nothing", "no model nothing; get_available_models lists those that can be used".to_owned()),
-        (
-            "other/think",
-            "no model other/think; get_available_models lists those that can be used (did you mean fake/thinker?)".to_owned(),
-        ),
-        ("nokey/m", format!("no key for model nokey/m: give provider nokey an apiKey in {file}")),
-        (
-            "openai/gpt-5.1:high",
-            format!("no key for model openai/gpt-5.1: set OPENAI_API_KEY in your environment, or give provider openai an apiKey in {file}"),
-        ),
-        (
-            "claude",
-            "model fakeanth/claude speaks anthropic-messages, which this version of agentd does not; it speaks openai-completions".to_owned(),
-        ),
-        ("", "no model ; get_available_models lists those that can be used".to_owned()),
+    let said = |name: &str| registry.resolve(name, &env(&[("FAST_KEY", "k")])).unwrap_err().to_string();
+    for (name, model, variable, provider) in [
+        ("maker/duet-poem-5", "maker/duet-poem-5", "MAKER_KEY", "maker"),
+        ("duet-poem-5:high", "maker/duet-poem-5", "MAKER_KEY", "maker"),
+        ("tale", "maker/duet-tale-5-5", "MAKER_KEY", "maker"),
+        ("router/open/oss-120b", "router/open/oss-120b", "ROUTER_KEY", "router"),
+        ("openai/gpt-5.1:high", "openai/gpt-5.1", "OPENAI_API_KEY", "openai"),
     ] {
+        let expected = format!(
+            "no key for model {model}: set {variable} in your environment, or give provider {provider} an apiKey in {file}"
+        );
         assert_eq!(said(name), expected, "{name}");
     }
 }
@@ -140,7 +220,7 @@ fn one_variable_is_enough() {
     let home = Home::new(&[]);
     let registry = home.registry();
     let (spec, _) = registry.default_model(&env(&[("OPENAI_API_KEY", "k")]), None).unwrap();
-    assert_eq!(spec.name(), "openai/gpt-5.1");
+    assert_eq!(spec.name(), "openai/gpt-5.2");
     let error = registry.default_model(&env(&[("OPENAI_API_KEY", "")]), None).unwrap_err().to_string();
     let file = home.0.path().join("models.json").display().to_string();
     assert!(["OPENAI_API_KEY", "--model demo", &file].iter().all(|word| error.contains(word)), "{error}");
@@ -156,7 +236,7 @@ fn a_users_definition_stands_over_the_built_in_one() {
     let env = env(&[("PROXY_KEY", "k")]);
     assert_eq!(
         names(&registry, &env)[..5],
-        ["openai/gpt-4.1", "openai/mine", "openai/gpt-5.1", "openai/gpt-5", "openai/gpt-5-mini"]
+        ["openai/gpt-4.1", "openai/mine", "openai/gpt-5.2", "openai/gpt-5.1", "openai/gpt-5"]
     );
     let (five, _) = registry.resolve("openai/gpt-5", &env).unwrap();
     assert_eq!((five.model.name.as_str(), five.model.cost.output, five.model.cost.input), ("Five", 1.0, 1.25));
@@ -197,10 +277,7 @@ fn broken_files_are_told_and_the_rest_is_used() {
     let (registry, notices) = home.load();
     let said: Vec<String> =
         notices.iter().map(|n| n.to_string().replace(&format!("{}/", home.0.path().display()), "")).collect();
-    assert_eq!(
-        said,
-        ["models.json:2:16: key must be a string", "auth.json:1:12: is not valid JSON; its keys are not used"]
-    );
+    assert_eq!(said, ["models.json:2:16: key must be a string", "auth.json:1:12: is not valid JSON"]);
     assert_eq!(names(&registry, &env(&[]))[0], "fake/plain");
 }
 
@@ -230,12 +307,4 @@ fn names_of_secrets() {
         assert!(names.contains(name), "{name}");
     }
     assert!(!names.contains("USER"));
-}
-
-#[test]
-fn reloading_sees_changes() {
-    let home = Home::new(&[]);
-    let registry = home.registry();
-    std::fs::write(home.0.path().join("models.json"), FAKE).unwrap();
-    assert_eq!(names(&registry.reload().0, &env(&[]))[0], "fake/plain");
 }

@@ -25,6 +25,7 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
         call.ask(params.session_id, async |session| session.thinking_levels().await).await
     });
     registration.session(CycleModel, async |call, params| {
+        call.core.sessions.refresh_models(None).await;
         call.ask(params.session_id, async |session| session.cycle_model().await).await
     });
     registration.session(SetAutoRetry, async |call, params| {
@@ -60,5 +61,6 @@ async fn set_model(call: Arc<Call>, params: SetModelParams) -> Result<Model, Fai
             return Err(Failure::param("model", "given together with provider or modelId; give one of them"));
         }
     };
+    call.core.sessions.refresh_models(Some(&name)).await;
     call.ask(params.session_id, async |session| session.set_model(name).await).await
 }

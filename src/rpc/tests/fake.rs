@@ -320,7 +320,7 @@ impl Sessions for Fake {
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
         async move {
             let models = env.get("MODEL").map(model).into_iter().collect();
-            GetAvailableModelsResult { models, default_model: None }
+            GetAvailableModelsResult { models, default_model: None, notices: Vec::new() }
         }
         .boxed()
     }
@@ -328,9 +328,13 @@ impl Sessions for Fake {
     fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult> {
         async move {
             self.find(id)?;
-            Ok(GetAvailableModelsResult { models: vec![model("its/own")], default_model: None })
+            Ok(GetAvailableModelsResult { models: vec![model("its/own")], default_model: None, notices: Vec::new() })
         }
         .boxed()
+    }
+
+    fn refresh_models<'a>(&'a self, _name: Option<&'a str>) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
     }
 
     fn login_env(&self) -> BoxFuture<'_, SessionEnv> {

@@ -139,3 +139,88 @@ async fn cycle_model_without_another_model_changes_nothing() {
     assert_eq!(nothing.get("model"), None, "{nothing}");
     assert_eq!(client.ok("get_state", json!({})).await["model"]["id"], "demo");
 }
+
+#[tokio::test]
+async fn a_part_of_a_models_name_is_enough_where_it_fits_only_one() {
+    let (_daemon, mut client) = session("thinker:low").await;
+    assert_eq!(level(&mut client).await, "low");
+    let model = client.ok("set_model", json!({"model": "Fake/SMA"})).await;
+    assert_eq!(model["id"], "small");
+    for (name, words) in [
+        ("fake/thinker:hihg", &["hihg", "fake/thinker", "minimal", "high"][..]),
+        ("nosuch", &["nosuch", "get_available_models"]),
+    ] {
+        let error = client.err("set_model", json!({"model": name})).await;
+        assert_eq!(error.kind(), "unknown_model", "{name}");
+        assert!(words.iter().all(|word| error.message.contains(word)), "{}", error.message);
+    }
+    let error = client.err("new_session", json!({"model": "fake/thinker:hihg"})).await;
+    assert_eq!(error.kind(), "unknown_model");
+}
+
+#[tokio::test]
+async fn models_json_is_read_again_when_it_has_changed_and_a_broken_edit_changes_nothing() {
+    let (daemon, mut client) = session("fake/plain").await;
+    let file = daemon.home().config().join("agentd/models.json");
+    let sound = std::fs::read_to_string(&file).expect("models.json");
+    std::fs::write(&file, sound.replace("\"bare\"", "\"brand-new\"")).expect("write models.json");
+    assert_eq!(client.ok("set_model", json!({"model": "brand-new"})).await["id"], "brand-new");
+    std::fs::write(&file, "{\"providers\": {oops").expect("write models.json");
+    assert_eq!(client.ok("set_model", json!({"model": "fake/brand-new"})).await["id"], "brand-new");
+    let listed = client.ok("get_available_models", json!({})).await;
+    assert!(listed["models"].as_array().expect("a list").iter().any(|model| model["id"] == "brand-new"));
+    let notice = listed["notices"][0].as_str().expect("a notice");
+    assert!(notice.contains("models.json:1:") && notice.contains("before"), "{notice}");
+    // Who makes a session now is told as well.
+    client.new_session(daemon.home(), "fake/plain").await;
+    let told = client.events_until("notice").await.pop().expect("the event");
+    assert_eq!((&told["event"]["kind"], &told["event"]["message"]), (&json!("models_file"), &json!(notice)));
+    std::fs::write(&file, &sound).expect("write models.json");
+    let mended = client.ok("get_available_models", json!({})).await;
+    assert_eq!(mended.get("notices"), None, "{mended}");
+    assert_eq!(client.err("set_model", json!({"model": "fake/brand-new"})).await.kind(), "unknown_model");
+}
+
+#[tokio::test]
+async fn the_default_model_is_the_last_used_else_the_first_with_a_key_else_a_clear_answer() {
+    let server = ModelServer::replies(json!([{"text": "one"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let params = json!({"cwd": daemon.home().cwd()});
+    let first = client.ok("new_session", params.clone()).await;
+    assert_eq!(first["state"]["model"]["id"], "plain", "the first with a key");
+    client.new_session(daemon.home(), "fake/small").await;
+    client.run("hello").await;
+    assert_eq!(client.ok("get_available_models", json!({})).await["defaultModel"], "fake/small");
+    assert_eq!(client.ok("new_session", params.clone()).await["state"]["model"]["id"], "small", "the last used");
+    // Without any key there is none, and a prompt says what to do.
+    drop(client);
+    daemon.terminate();
+    std::fs::remove_file(daemon.home().config().join("agentd/models.json")).expect("remove models.json");
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    let none = client.ok("new_session", params).await;
+    assert_eq!(none["state"].get("model"), None, "{none}");
+    let error = client.err("prompt", json!({"message": "hello"})).await;
+    assert_eq!(error.kind(), "no_model");
+    for word in ["_API_KEY", "models.json", "--model demo"] {
+        assert!(error.message.contains(word), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_models_on_this_machine_is_found_and_asked_without_a_key() {
+    let server = ModelServer::replies(json!([{"text": "from here"}]));
+    let place = format!("127.0.0.1:{}", server.port());
+    let daemon = Daemon::start_with(Home::new(), [("AGENTD_LOCAL_MODELS", &*place)]);
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "local/fake").await;
+    client.run("hello").await;
+    let request = server.request(1).await;
+    assert_eq!((request.header("authorization"), &request.body["model"]), (None, &json!("fake")));
+    assert_eq!((request.body.get("store"), request.body.get("max_completion_tokens")), (None, None));
+    assert_eq!(request.messages()[0]["role"], "system");
+    let listed = client.ok("get_available_models", json!({})).await;
+    assert_eq!(listed["models"][0]["baseUrl"], json!(format!("http://{place}/v1")));
+    assert_eq!(listed["defaultModel"], "local/fake");
+}

@@ -26,6 +26,9 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &ModelsArg
         let table = table(&models, console.out_style);
         console.out.write_all(table.as_bytes())?;
         console.out.flush()?;
+        for notice in &models.notices {
+            console.note(&one_line(notice))?;
+        }
         if models.default_model.is_none() {
             console.note("no default model: set a provider's key, or try --model demo")?;
         }
