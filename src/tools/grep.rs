@@ -152,7 +152,7 @@ impl Search for LineSearch {
     fn look(&self, kit: &mut Self::Kit, entry: Entry<'_>, halt: Halt<'_>) -> io::Result<Option<FoundLines>> {
         let Some(file) = open_found(entry.path, entry.kind)? else { return Ok(None) };
         let (searcher, matcher) = kit;
-        let lines = lines::search(searcher, matcher, &file, self.wanted, halt)?;
+        let lines = lines::search(searcher, matcher, file, self.wanted, halt)?;
         Ok((lines.matches() > 0).then(|| FoundLines { name: names::shown(entry.below).into_owned(), lines }))
     }
 }

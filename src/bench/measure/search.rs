@@ -42,7 +42,7 @@ pub(super) fn tree(bench: &Bench<'_>) -> Result<Vec<Row>, BenchError> {
             walls.push(started.elapsed());
             cpus.push(process::cpu_time(std::process::id())?.saturating_sub(cpu));
         }
-        let note = format!("{hits} hits of {pattern}, {:.0} ms CPU", millis(middle(&mut cpus)));
+        let note = format!("{hits} hits of {pattern}, {:.0} ms CPU of this program", millis(middle(&mut cpus)));
         rows.push(Row::ms(format!("search: {name}"), middle(&mut walls)).note(note));
     }
     Ok(rows)

@@ -176,7 +176,9 @@ const CUT_BYTES: usize = (GREP_LINE_CHARS + 1) * 4;
 fn shown(line: &[u8]) -> (Cow<'_, str>, bool) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let text = String::from_utf8_lossy(&line[..line.len().min(CUT_BYTES)]);
+    let start = &line[..line.len().min(CUT_BYTES)];
+    // Checking alone is quicker than repairing, and most lines need none.
+    let text = str::from_utf8(start).map_or_else(|_| String::from_utf8_lossy(start), Cow::Borrowed);
     if text.len() <= GREP_LINE_CHARS {
         return (text, false);
     }

@@ -1,7 +1,7 @@
 //! Goes through a tree with several threads.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Take};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -197,11 +197,12 @@ impl<S: Search, T: FnMut(S::Found) -> ControlFlow<()>> Crew<'_, S, T> {
     }
 }
 
-/// Opens a regular file that was found in a folder; `None` when it is gone or something else by now. Never blocks.
+/// Opens a regular file that was found in a folder, to be read to the end that it has now; `None` when it is gone or
+/// something else by now. Never blocks.
 ///
 /// # Errors
 /// It cannot be opened.
-pub(crate) fn open_found(path: &Path, kind: Kind) -> io::Result<Option<File>> {
+pub(crate) fn open_found(path: &Path, kind: Kind) -> io::Result<Option<Take<File>>> {
     if kind != Kind::File {
         return Ok(None);
     }
@@ -212,5 +213,9 @@ pub(crate) fn open_found(path: &Path, kind: Kind) -> io::Result<Option<File>> {
         }
         opened => opened?,
     };
-    Ok(Some(file).filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file())))
+    let metadata = file.metadata()?;
+    // Files that the kernel makes up as they are read have no length.
+    let length = if metadata.len() == 0 { u64::MAX } else { metadata.len() };
+    // Knowing the length saves asking for more at the end, once for each file of a tree.
+    Ok(metadata.is_file().then(|| file.take(length)))
 }
