@@ -37,6 +37,7 @@ struct Block {
     kind: BlockKind,
     text: String,
     signature: Option<String>,
+    redacted: bool,
     is_open: bool,
 }
 
@@ -111,6 +112,12 @@ impl Assembler {
                 }
                 None
             }
+            StreamEvent::Redacted { index } => {
+                if let Some(block) = self.blocks.get_mut(index) {
+                    block.redacted = true;
+                }
+                None
+            }
             StreamEvent::ToolCallName { index, id, name } => {
                 if let Some(Block { kind: kind @ BlockKind::ToolCall { .. }, .. }) = self.blocks.get_mut(index) {
                     *kind = BlockKind::ToolCall { id, name };
@@ -134,7 +141,8 @@ impl Assembler {
         if index != self.blocks.len() {
             return None;
         }
-        self.blocks.push(Block { kind: kind.clone(), text: String::new(), signature: None, is_open: true });
+        let text = String::new();
+        self.blocks.push(Block { kind: kind.clone(), text, signature: None, redacted: false, is_open: true });
         Some(self.update(AssistantUpdate::Start { index, block: kind }))
     }
 
@@ -208,9 +216,11 @@ impl Block {
             }),
             BlockKind::ToolCall { .. } => self.clone().finish(),
             BlockKind::Text => ContentBlock::Text { text: self.text.clone(), text_signature: self.signature.clone() },
-            BlockKind::Thinking => {
-                ContentBlock::Thinking { thinking: self.text.clone(), thinking_signature: self.signature.clone() }
-            }
+            BlockKind::Thinking => ContentBlock::Thinking {
+                thinking: self.text.clone(),
+                thinking_signature: self.signature.clone(),
+                redacted: self.redacted,
+            },
         }
     }
 
@@ -225,7 +235,11 @@ impl Block {
                 ContentBlock::ToolCall(call)
             }
             BlockKind::Text => ContentBlock::Text { text: self.text, text_signature: self.signature },
-            BlockKind::Thinking => ContentBlock::Thinking { thinking: self.text, thinking_signature: self.signature },
+            BlockKind::Thinking => ContentBlock::Thinking {
+                thinking: self.text,
+                thinking_signature: self.signature,
+                redacted: self.redacted,
+            },
         }
     }
 }

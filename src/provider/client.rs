@@ -8,12 +8,14 @@ use agentd_protocol::message::{Message, ThinkingLevel};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::chat;
+use super::chat::ChatCompletions;
 use super::demo_stream;
 use super::error::{ErrorClass, ProviderError};
+use super::exchange::{self, Dialect};
 use super::http::Connections;
 use super::keys::KeyRing;
-use super::spec::{API_DEMO, API_OPENAI_COMPLETIONS, ModelSpec};
+use super::messages::Messages;
+use super::spec::{API_ANTHROPIC_MESSAGES, API_DEMO, API_OPENAI_COMPLETIONS, ModelSpec};
 use super::stream::StreamEvent;
 use crate::config::env::SessionEnv;
 
@@ -70,9 +72,19 @@ impl ProviderClient {
     ) -> Result<(), ProviderError> {
         match request.spec.model.api.as_str() {
             API_DEMO => demo_stream::stream(&request, &events, &cancel).await,
-            API_OPENAI_COMPLETIONS => chat::stream(&self.connections, &self.keys, &request, &events, &cancel).await,
+            API_OPENAI_COMPLETIONS => self.exchange::<ChatCompletions>(&request, &events, &cancel).await,
+            API_ANTHROPIC_MESSAGES => self.exchange::<Messages>(&request, &events, &cancel).await,
             other => Err(ProviderError::new(ErrorClass::BadRequest, format!("no provider speaks {other}"))),
         }
+    }
+
+    async fn exchange<D: Dialect>(
+        &self,
+        request: &ModelRequest,
+        events: &mpsc::Sender<Vec<StreamEvent>>,
+        cancel: &CancellationToken,
+    ) -> Result<(), ProviderError> {
+        exchange::stream::<D>(&self.connections, &self.keys, request, events, cancel).await
     }
 }
 

@@ -19,13 +19,21 @@ pub(super) fn priced(mut usage: Usage, spec: &ModelSpec, reported: Option<f64>) 
         input: part(prices.input, usage.input),
         output: part(prices.output, usage.output),
         cache_read: part(prices.cache_read, usage.cache_read),
-        cache_write: part(prices.cache_write, usage.cache_write),
+        cache_write: cache_write(&prices, &usage),
         total: 0.0,
         total_from_provider: Some(reported.is_some()),
     };
     cost.total = reported.unwrap_or(cost.input + cost.output + cost.cache_read + cost.cache_write);
     usage.cost = cost;
     usage
+}
+
+/// What is kept for an hour costs twice the uncached input, whatever the price of the usual five minutes (Anthropic's
+/// page on prompt caching).
+fn cache_write(prices: &ModelCost, usage: &Usage) -> f64 {
+    let one_hour = usage.cache_write_1h.unwrap_or(0).min(usage.cache_write);
+    let usual = part(prices.cache_write, usage.cache_write - one_hour);
+    if one_hour == 0 { usual } else { usual + part(prices.input * 2.0, one_hour) }
 }
 
 /// Chooses the prices for the size of the prompt.
@@ -88,6 +96,14 @@ mod tests {
             let cost = priced(usage(input, 0, cache_read, 0), &spec, None).cost.input;
             assert!((cost - price * f64::from(u32::try_from(input).unwrap()) / 1e6).abs() < 1e-12, "{input}");
         }
+    }
+
+    #[test]
+    fn a_prompt_kept_for_an_hour_costs_twice_its_input() {
+        let usage = Usage { cache_write_1h: Some(400), ..usage(0, 0, 0, 1000) };
+        let cost = priced(usage, &spec(FAKE, vec![]), None).cost;
+        assert!((cost.cache_write - (600.0 * 1.25 + 400.0 * 2.0) / 1e6).abs() < 1e-12, "{}", cost.cache_write);
+        assert!((cost.total - cost.cache_write).abs() < 1e-12);
     }
 
     #[test]

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use agentd_protocol::model::{Model, ModelCost};
 use serde_json::Value;
 
+use super::anthropic_messages;
 use super::builtin;
 use super::models_json::{CostDef, ModelDef, ProviderDef};
 use super::openai_completions::compat::Compat;
 use super::registry::{ConfigNotice, Unsupported};
-use super::spec::{API_OPENAI_COMPLETIONS, CostTier, ModelSpec, ProviderSpec, SamplingParams, ValueSource};
+use super::spec::{
+    API_ANTHROPIC_MESSAGES, API_OPENAI_COMPLETIONS, CostTier, ModelSpec, ProviderSpec, SamplingParams, ValueSource,
+};
 
 /// Context window of a model that does not tell (pi: the same).
 const DEFAULT_CONTEXT_WINDOW: u64 = 128_000;
@@ -190,7 +193,7 @@ enum Unusable {
 
 fn make(def: &ModelDef, provider_def: &ProviderDef, provider: &Arc<ProviderSpec>) -> Result<ModelSpec, Unusable> {
     let api = def.api.clone().or_else(|| provider_def.api.clone()).ok_or(Unusable::Missing("api"))?;
-    if api != API_OPENAI_COMPLETIONS {
+    if ![API_OPENAI_COMPLETIONS, API_ANTHROPIC_MESSAGES].contains(&api.as_str()) {
         return Err(Unusable::Api(api));
     }
     let base_url =
@@ -210,6 +213,7 @@ fn make(def: &ModelDef, provider_def: &ProviderDef, provider: &Arc<ProviderSpec>
             by_level: def.sampling_params_by_thinking_level.clone().unwrap_or_default(),
         },
         compat: Compat::resolve(&provider.id, &base_url, compat.as_ref()),
+        anthropic: anthropic_messages::compat::Compat::resolve(compat.as_ref()),
         provider: Arc::clone(provider),
         model: Model {
             id: def.id.clone(),

@@ -10,6 +10,7 @@ use agentd_protocol::message::{ContentBlock, Message, Usage};
 use agentd_protocol::model::{Model, ModelCost};
 use serde_json::{Value, json};
 
+use super::anthropic_messages;
 use super::context::available_tools;
 use super::openai_completions::compat::Compat;
 use super::spec::{API_DEMO, ModelSpec, ProviderSpec, SamplingParams};
@@ -72,6 +73,7 @@ pub(super) fn spec() -> ModelSpec {
         tiers: Vec::new(),
         sampling: SamplingParams::default(),
         compat: Compat::resolve("demo", "", None),
+        anthropic: anthropic_messages::compat::Compat::default(),
     }
 }
 

@@ -99,6 +99,11 @@ impl ProviderError {
         Self::new(ErrorClass::Transient, format!("{NO_FINISH} finish_reason"))
     }
 
+    /// The stream of a Messages response ended in order, but without the event that says that it is complete.
+    pub fn no_message_stop() -> Self {
+        Self::new(ErrorClass::Transient, "Stream ended without message_stop")
+    }
+
     /// An event held something other than JSON.
     pub fn malformed_event() -> Self {
         Self::new(ErrorClass::Malformed, "Error reading response: malformed server-sent event JSON.")
@@ -131,8 +136,28 @@ impl ProviderError {
         Self { class, message: shorten(message), status: Some(status), retry_after }
     }
 
+    /// The same in the words in which pi gives refusals of the Messages API: the whole body behind the status.
+    pub fn from_whole_response(status: u16, body: &str, retry_after: Option<Duration>, keys: &[Secret]) -> Self {
+        let error = Self::from_response(status, body, retry_after, keys);
+        match serde_json::from_str::<Value>(&redact(body, keys)) {
+            Ok(whole) => Self { message: shorten(format!("{status} {whole}")), ..error },
+            Err(_) => error,
+        }
+    }
+
+    /// Adds the provider's id of the request, for its support.
+    pub fn with_request_id(mut self, id: &str) -> Self {
+        self.message = format!("{} (request id {})", self.message, shorten(id.to_owned()));
+        self
+    }
+
     /// An error object in the middle of the stream: its message, or all of it where there is none.
     pub fn from_stream(error: &Value, keys: &[Secret]) -> Self {
+        Self::from_stream_as(None, error, keys)
+    }
+
+    /// The same, where the dialect knows the `status` with which the provider would have refused the request.
+    pub fn from_stream_as(status: Option<u16>, error: &Value, keys: &[Secret]) -> Self {
         let text = match error {
             Value::String(text) => text.clone(),
             _ => match error.get("message").and_then(Value::as_str) {
@@ -143,13 +168,24 @@ impl ProviderError {
         let text = redact(&text, keys);
         let code = error_code(error);
         let words = format!("{} {text}", code.as_deref().unwrap_or_default());
-        let status = code.as_deref().and_then(status_code);
+        let status = status.or_else(|| code.as_deref().and_then(status_code));
         Self {
             class: classify(status, code.as_deref(), words.trim()),
             message: shorten(text),
             status: None,
             retry_after: None,
         }
+    }
+}
+
+/// Returns the error that the data of an event of type `error` is, or holds.
+pub(super) fn error_in(data: &str) -> Value {
+    match serde_json::from_str::<Value>(data) {
+        Ok(Value::Object(mut object)) => match object.shift_remove("error") {
+            Some(error) if !error.is_null() => error,
+            _ => Value::Object(object),
+        },
+        _ => Value::String(data.to_owned()),
     }
 }
 

@@ -121,7 +121,9 @@ pub enum ModelError {
         levels: Vec<&'static str>,
     },
     /// The model is configured with a dialect that this build does not speak.
-    #[error("model {name} speaks {api}, which this version of agentd does not; it speaks openai-completions")]
+    #[error(
+        "model {name} speaks {api}, which this version of agentd does not; it speaks openai-completions and anthropic-messages"
+    )]
     UnsupportedApi {
         /// The model.
         name: String,

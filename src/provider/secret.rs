@@ -28,6 +28,11 @@ impl Secret {
         &self.0
     }
 
+    /// Returns the value of an `Authorization` header that carries it.
+    pub(super) fn bearer(&self) -> Self {
+        Self::new(format!("Bearer {}", self.0))
+    }
+
     /// Returns `text` with each occurrence of the key replaced.
     pub fn redact(&self, text: &str) -> String {
         if self.0.len() < MIN_REDACTABLE_LEN { text.to_owned() } else { text.replace(&*self.0, REDACTED) }

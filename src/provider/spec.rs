@@ -8,12 +8,15 @@ use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::model::{Model, ModelCost};
 use serde_json::{Map, Value};
 
+use super::anthropic_messages;
 use super::openai_completions::compat::Compat;
 use super::secret::Secret;
 use crate::config::env::SessionEnv;
 
 /// Name of the OpenAI Chat Completions dialect in `models.json`.
 pub const API_OPENAI_COMPLETIONS: &str = "openai-completions";
+/// Name of the Anthropic Messages dialect in `models.json`.
+pub const API_ANTHROPIC_MESSAGES: &str = "anthropic-messages";
 /// Name of the dialect of the built-in demo provider.
 pub const API_DEMO: &str = "demo";
 
@@ -30,8 +33,10 @@ pub struct ModelSpec {
     pub tiers: Vec<CostTier>,
     /// Further members of request bodies.
     pub sampling: SamplingParams,
-    /// Quirks of the server.
+    /// Quirks of the server where it speaks Chat Completions.
     pub compat: Compat,
+    /// Quirks of the server where it speaks Anthropic Messages.
+    pub anthropic: anthropic_messages::compat::Compat,
 }
 
 impl ModelSpec {

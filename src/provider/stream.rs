@@ -48,6 +48,11 @@ pub enum StreamEvent {
         /// The signature, or the name of the field that carried the thinking.
         signature: String,
     },
+    /// The provider withheld the text of a thinking block; its signature stands for it.
+    Redacted {
+        /// The block's place.
+        index: usize,
+    },
     /// A tool call's id or name came late or was corrected; replaces those of its start.
     ToolCallName {
         /// The block's place.

@@ -161,6 +161,7 @@ struct PartialBlock {
     kind: JournalBlock,
     text: String,
     signature: Option<String>,
+    redacted: bool,
 }
 
 /// Most blocks of one response: a damaged number must not make room for billions.
@@ -178,13 +179,15 @@ impl Partial {
                 if self.blocks.len() <= *index {
                     self.blocks.resize_with(index + 1, || None);
                 }
-                self.blocks[*index] = Some(PartialBlock { kind: kind.clone(), text: String::new(), signature: None });
+                let text = String::new();
+                self.blocks[*index] = Some(PartialBlock { kind: kind.clone(), text, signature: None, redacted: false });
             }
             JournalUpdate::Start(..) | JournalUpdate::End(_) => {}
             JournalUpdate::Delta(index, delta) => self.with_block(*index, |block| block.text.push_str(delta)),
             JournalUpdate::Signature(index, signature) => {
                 self.with_block(*index, |block| block.signature = Some(signature.clone()));
             }
+            JournalUpdate::Redacted(index) => self.with_block(*index, |block| block.redacted = true),
             JournalUpdate::Name(index, id, name) => {
                 self.with_block(*index, |block| block.kind = JournalBlock::ToolCall(id.clone(), name.clone()));
             }
@@ -214,7 +217,8 @@ impl PartialBlock {
             JournalBlock::Text | JournalBlock::Thinking if self.text.is_empty() && self.signature.is_none() => None,
             JournalBlock::Text => Some(ContentBlock::Text { text: self.text, text_signature: self.signature }),
             JournalBlock::Thinking => {
-                Some(ContentBlock::Thinking { thinking: self.text, thinking_signature: self.signature })
+                let (thinking, thinking_signature) = (self.text, self.signature);
+                Some(ContentBlock::Thinking { thinking, thinking_signature, redacted: self.redacted })
             }
             JournalBlock::ToolCall(id, name) => Some(ContentBlock::ToolCall(partial_call(id, name, &self.text))),
         }

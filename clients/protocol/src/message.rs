@@ -256,6 +256,9 @@ pub enum ContentBlock {
         /// Signature, or for OpenAI-compatible servers the name of the field it came in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_signature: Option<String>,
+        /// The provider withheld the text; the signature is what it sent in its place, for replay.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        redacted: bool,
     },
     /// An image.
     Image {

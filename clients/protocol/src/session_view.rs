@@ -356,7 +356,8 @@ impl SessionView {
                 self.begin(*content_index, ContentBlock::text(""))?;
             }
             AssistantMessageEvent::ThinkingStart { content_index } => {
-                let block = ContentBlock::Thinking { thinking: String::new(), thinking_signature: None };
+                let block =
+                    ContentBlock::Thinking { thinking: String::new(), thinking_signature: None, redacted: false };
                 self.begin(*content_index, block)?;
             }
             AssistantMessageEvent::ToolcallStart { content_index, id, tool_name } => {

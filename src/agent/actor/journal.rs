@@ -104,6 +104,7 @@ impl Journal {
             StreamEvent::BlockStart { index, kind } => JournalUpdate::Start(*index, kind.into()),
             StreamEvent::Delta { index, delta, .. } => JournalUpdate::Delta(*index, Arc::clone(delta)),
             StreamEvent::Signature { index, signature } => JournalUpdate::Signature(*index, signature.clone()),
+            StreamEvent::Redacted { index } => JournalUpdate::Redacted(*index),
             StreamEvent::ToolCallName { index, id, name } => JournalUpdate::Name(*index, id.clone(), name.clone()),
             StreamEvent::BlockEnd { index } => JournalUpdate::End(*index),
             StreamEvent::Usage(usage) => return self.add(JournalRecord::Usage(*usage)),

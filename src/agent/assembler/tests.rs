@@ -60,6 +60,19 @@ fn blocks_keep_their_order_and_text() {
 }
 
 #[test]
+fn withheld_thinking_is_marked() {
+    check_content(
+        vec![
+            start(0, BlockKind::Thinking),
+            StreamEvent::Redacted { index: 0 },
+            StreamEvent::Signature { index: 0, signature: "data".into() },
+            StreamEvent::Redacted { index: 7 },
+        ],
+        r#"[{"type":"thinking","thinking":"","thinkingSignature":"data","redacted":true}]"#,
+    );
+}
+
+#[test]
 fn events_for_blocks_that_are_not_there_change_nothing() {
     check_content(
         vec![

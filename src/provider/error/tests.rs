@@ -189,6 +189,44 @@ fn errors_inside_a_stream() {
 }
 
 #[test]
+fn refusals_of_the_messages_api_are_given_whole() {
+    for (status, kind, text, class) in [
+        // Recorded: the first two.
+        (529, "overloaded_error", "Overloaded", Transient),
+        (400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum", Overflow),
+        (400, "invalid_request_error", "max_tokens: must be greater than thinking.budget_tokens", BadRequest),
+        (
+            400,
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 198000 + 8192 > 200000",
+            Overflow,
+        ),
+        (400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API.", Quota),
+        (401, "authentication_error", "invalid x-api-key", Auth),
+        (402, "billing_error", "pay", Quota),
+        (403, "permission_error", "not for you", Auth),
+        (404, "not_found_error", "model: claude-none", BadRequest),
+        (413, "request_too_large", "Request exceeds the maximum size", Overflow),
+        (
+            429,
+            "rate_limit_error",
+            "This request would exceed the rate limit of 30,000 input tokens per minute",
+            RateLimit,
+        ),
+        (500, "api_error", "Internal server error", Transient),
+    ] {
+        let body = json!({"type": "error", "error": {"type": kind, "message": text}});
+        let error = ProviderError::from_whole_response(status, &body.to_string(), None, &[]);
+        assert_eq!((error.class, error.message), (class, format!("{status} {body}")), "{kind}");
+        let inside = ProviderError::from_stream_as(Some(status), &body["error"], &[]);
+        assert_eq!((inside.class, inside.message.as_str()), (class, text), "{kind} in the stream");
+    }
+    let page = ProviderError::from_whole_response(502, "<html>sk-CANARY123", None, &[Secret::new("sk-CANARY123")]);
+    assert_eq!(page.message, "502 <html>[redacted]");
+    assert_eq!(page.with_request_id("req_1").message, "502 <html>[redacted] (request id req_1)");
+}
+
+#[test]
 fn an_echoed_key_is_hidden() {
     let keys = [Secret::new("sk-CANARY123")];
     let body = r#"{"error": {"message": "Incorrect API key provided: sk-CANARY123."}}"#;

@@ -6,22 +6,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use agentd_protocol::message::{
-    AssistantMessage, BashExecutionMessage, ContentBlock, Message, StopReason, ToolCall, ToolResultMessage,
-};
+use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, ToolCall};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::call_ids::{CallIds, legal_name};
+use crate::provider::call_ids::{CallIds, legal_name};
 use crate::provider::context::{change_text, folded_system, prompt_text};
+use crate::provider::replay::{self, BRANCH_LEAD_IN, COMPACTION_LEAD_IN, IMAGE_OMITTED, NO_RESULT};
 use crate::provider::spec::ModelSpec;
 
 /// Names of the fields in which servers send thinking, and take it back.
 const REASONING_FIELDS: &[&str] = &["reasoning_content", "reasoning", "reasoning_text"];
-/// Result of a call that has none: the run was broken off (pi: the same).
-const NO_RESULT: &str = "No result provided";
-/// Stands for a result without any text (pi: the same).
-const EMPTY_RESULT: &str = "(no tool output)";
 
 /// A message of the dialect.
 pub(super) enum WireMessage<'a> {
@@ -54,7 +49,7 @@ pub(super) fn convert<'a>(
     let mut conversion = Conversion {
         spec,
         is_reasoning,
-        takes_images: spec.model.input.iter().any(|kind| kind == "image"),
+        takes_images: replay::takes_images(&spec.model),
         ids: CallIds::new(spec.compat.requires_mistral_tool_ids),
         has_seen_system: false,
         wire: Vec::with_capacity(messages.len()),
@@ -112,7 +107,7 @@ impl<'a> Conversion<'a> {
             Message::ToolResult(_) | Message::Other(_) => {}
             Message::BashExecution(bash) => {
                 if bash.exclude_from_context != Some(true) {
-                    self.push_user(vec![Part::Text(Cow::Owned(bash_text(bash)))]);
+                    self.push_user(vec![Part::Text(Cow::Owned(replay::bash_text(bash)))]);
                 }
             }
             Message::CompactionSummary(summary) => self.summary(COMPACTION_LEAD_IN, &summary.summary),
@@ -121,16 +116,14 @@ impl<'a> Conversion<'a> {
     }
 
     fn summary(&mut self, lead_in: &str, summary: &str) {
-        self.push_user(vec![Part::Text(Cow::Owned(format!("{lead_in}<summary>\n{summary}\n</summary>")))]);
+        self.push_user(vec![Part::Text(Cow::Owned(replay::summary_text(lead_in, summary)))]);
     }
 
     fn user(&mut self, content: &'a [ContentBlock]) {
         let parts = content.iter().filter_map(|block| match block {
             ContentBlock::Text { text, .. } if !text.is_empty() => Some(Part::Text(Cow::Borrowed(text.as_str()))),
             ContentBlock::Image { data, mime_type } if self.takes_images => Some(Part::Image { data, mime_type }),
-            ContentBlock::Image { .. } => {
-                Some(Part::Text(Cow::Borrowed("(image omitted: model does not support images)")))
-            }
+            ContentBlock::Image { .. } => Some(Part::Text(Cow::Borrowed(IMAGE_OMITTED))),
             _ => None,
         });
         self.push_user(parts.collect());
@@ -149,7 +142,7 @@ impl<'a> Conversion<'a> {
     }
 
     fn assistant(&mut self, response: &'a AssistantMessage, after: &'a [Arc<Message>]) {
-        if !is_sent(response) {
+        if !replay::is_sent(response) {
             return;
         }
         let text = |block: &'a ContentBlock| block.as_text().filter(|text| !text.trim().is_empty());
@@ -163,7 +156,8 @@ impl<'a> Conversion<'a> {
         if reasoning.is_none() && self.spec.compat.requires_reasoning_content && self.is_reasoning {
             reasoning = Some(("reasoning_content", String::new()));
         }
-        let calls: Vec<(&ToolCall, WireCall)> = tool_calls(response).map(|call| (call, self.call(call))).collect();
+        let calls: Vec<(&ToolCall, WireCall)> =
+            replay::tool_calls(response).map(|call| (call, self.call(call))).collect();
         if content.is_empty() && calls.is_empty() {
             return;
         }
@@ -185,10 +179,9 @@ impl<'a> Conversion<'a> {
 
     /// Thinking goes back to the model that made it, in the field in which it came; to any other it means nothing.
     fn reasoning(&self, response: &'a AssistantMessage) -> Option<(&'a str, String)> {
-        let model = &self.spec.model;
-        let is_same = response.provider == model.provider && response.model == model.id && response.api == model.api;
+        let is_same = replay::is_from(response, &self.spec.model);
         let mut thinking = response.content.iter().filter_map(|block| match block {
-            ContentBlock::Thinking { thinking, thinking_signature: Some(field) }
+            ContentBlock::Thinking { thinking, thinking_signature: Some(field), .. }
                 if !thinking.is_empty() && REASONING_FIELDS.contains(&field.as_str()) =>
             {
                 Some((field.as_str(), thinking.as_str()))
@@ -202,19 +195,11 @@ impl<'a> Conversion<'a> {
 
     /// Sends the results of a message's calls, in the order of the calls; a call without one gets one.
     fn results(&mut self, calls: &[(&ToolCall, WireCall)], after: &'a [Arc<Message>]) {
-        let next_response =
-            |message: &&'a Arc<Message>| matches!(&***message, Message::Assistant(next) if is_sent(next));
-        let mut found: Vec<Option<&'a ToolResultMessage>> = after
-            .iter()
-            .take_while(|message| !next_response(message))
-            .filter_map(|message| if let Message::ToolResult(result) = &**message { Some(Some(result)) } else { None })
-            .collect();
+        let sought: Vec<&ToolCall> = calls.iter().map(|(call, _)| *call).collect();
         let mut images = Vec::new();
-        for (call, wire) in calls {
-            let mut matching =
-                found.iter_mut().filter(|slot| slot.is_some_and(|result| result.tool_call_id == call.id));
-            let result = matching.next().and_then(Option::take);
-            let text = result.map_or_else(|| NO_RESULT.to_owned(), |result| self.result_text(result));
+        for ((_, wire), result) in calls.iter().zip(replay::results(&sought, after)) {
+            let text =
+                result.map_or_else(|| NO_RESULT.to_owned(), |result| replay::result_text(result, self.takes_images));
             let name = self.spec.compat.requires_tool_result_name.then(|| wire.name.clone());
             self.wire.push(WireMessage::ToolResult { id: wire.id.clone(), name, text });
             if self.takes_images {
@@ -227,38 +212,6 @@ impl<'a> Conversion<'a> {
             self.push_user(images);
         }
     }
-
-    fn result_text(&self, result: &ToolResultMessage) -> String {
-        let pieces = result.content.iter().filter_map(|block| match block {
-            ContentBlock::Text { text, .. } if !text.is_empty() => Some(text.as_str()),
-            ContentBlock::Image { .. } if !self.takes_images => {
-                Some("(tool image omitted: model does not support images)")
-            }
-            _ => None,
-        });
-        let text = pieces.collect::<Vec<_>>().join("\n");
-        let has_image = result.content.iter().any(|block| matches!(block, ContentBlock::Image { .. }));
-        match (text.is_empty(), has_image) {
-            (false, _) => text,
-            (true, true) => "(see attached image)".to_owned(),
-            (true, false) => EMPTY_RESULT.to_owned(),
-        }
-    }
-}
-
-const COMPACTION_LEAD_IN: &str = "The earlier part of this conversation was replaced by this summary of it:\n\n";
-const BRANCH_LEAD_IN: &str = "This conversation went another way before and came back here. What happened there:\n\n";
-
-/// Failed and aborted responses never go back to a model: half a thought would count as said.
-fn is_sent(response: &AssistantMessage) -> bool {
-    match response.stop_reason {
-        StopReason::Stop | StopReason::Length | StopReason::ToolUse => true,
-        StopReason::Error | StopReason::Aborted | StopReason::Pending => false,
-    }
-}
-
-fn tool_calls(response: &AssistantMessage) -> impl Iterator<Item = &ToolCall> {
-    response.content.iter().filter_map(|block| if let ContentBlock::ToolCall(call) = block { Some(call) } else { None })
 }
 
 fn image(block: &ContentBlock) -> Option<Part<'_>> {
@@ -266,25 +219,6 @@ fn image(block: &ContentBlock) -> Option<Part<'_>> {
         ContentBlock::Image { data, mime_type } => Some(Part::Image { data, mime_type }),
         _ => None,
     }
-}
-
-/// Tells the model of a command that a person ran (pi's words).
-fn bash_text(bash: &BashExecutionMessage) -> String {
-    let mut text = format!("Ran `{}`\n", bash.command);
-    if bash.output.is_empty() {
-        text.push_str("(no output)");
-    } else {
-        text.push_str(&format!("```\n{}\n```", bash.output));
-    }
-    match bash.exit_code {
-        _ if bash.cancelled => text.push_str("\n\n(command cancelled)"),
-        Some(code) if code != 0 => text.push_str(&format!("\n\nCommand exited with code {code}")),
-        _ => {}
-    }
-    if let Some(path) = bash.full_output_path.as_ref().filter(|_| bash.truncated) {
-        text.push_str(&format!("\n\n[Output truncated. Full output: {path}]"));
-    }
-    text
 }
 
 impl Serialize for WireMessage<'_> {

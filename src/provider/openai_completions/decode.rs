@@ -15,7 +15,8 @@ use super::chunk::{CallPiece, Chunk, Delta, RawUsage};
 use crate::agent::event::{BlockKind, DeltaKind};
 use crate::provider::args::mend;
 use crate::provider::cost::priced;
-use crate::provider::error::ProviderError;
+use crate::provider::error::{ProviderError, error_in};
+use crate::provider::reader::{Decode, Flow};
 use crate::provider::secret::Secret;
 use crate::provider::spec::ModelSpec;
 use crate::provider::sse::SseEvent;
@@ -23,15 +24,6 @@ use crate::provider::stream::StreamEvent;
 
 /// Data of the event that ends a stream.
 const DONE: &str = "[DONE]";
-
-/// Whether a stream goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// More may come.
-    More,
-    /// The response is complete; the rest of the stream need not be read.
-    Done,
-}
 
 /// Decodes one response.
 pub struct Decoder {
@@ -66,57 +58,6 @@ impl Decoder {
             usage: None,
             finish_reason: None,
         }
-    }
-
-    /// Decodes one event; what it means is added to `out`.
-    ///
-    /// # Errors
-    /// When the event is an error or no JSON. `out` may have been added to before.
-    pub fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
-        let data = event.data.trim();
-        if data == DONE {
-            return Ok(Flow::Done);
-        }
-        if data.is_empty() {
-            return Ok(Flow::More);
-        }
-        if event.event == "error" {
-            return Err(self.error_event(data));
-        }
-        match parse(data) {
-            Parsed::Chunk(chunk) => self.chunk(&chunk, data, out)?,
-            Parsed::Other => {}
-            // Half of a surrogate pair is no JSON to us, but JavaScript servers cut texts there.
-            Parsed::Broken => {
-                let mended = mend(data);
-                match parse(&mended) {
-                    Parsed::Chunk(chunk) => self.chunk(&chunk, &mended, out)?,
-                    _ => return Err(ProviderError::malformed_event()),
-                }
-            }
-        }
-        Ok(Flow::More)
-    }
-
-    /// Ends the stream: at `[DONE]`, at its orderly end, or after it broke (`cut`).
-    ///
-    /// # Errors
-    /// When the response is not complete, or ended for a reason that makes it unusable.
-    pub fn finish(mut self, cut: Option<ProviderError>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let reason = self.finish_reason.take();
-        let is_silent = reason.is_none() && !self.spec.compat.supports_finish_reason && self.blocks > 0;
-        if let Some(error) = cut
-            && reason.is_none()
-        {
-            return Err(error);
-        }
-        out.extend((0..self.blocks).map(|index| StreamEvent::BlockEnd { index }));
-        let Some(raw) = reason.or_else(|| is_silent.then(|| "stop".to_owned())) else {
-            return Err(ProviderError::no_finish_reason());
-        };
-        let reason = stop_reason(&raw);
-        out.push(StreamEvent::Stop { reason, raw: Some(raw.clone()) });
-        if reason == StopReason::Error { Err(ProviderError::finish_reason(&raw)) } else { Ok(()) }
     }
 
     fn chunk(&mut self, chunk: &Chunk<'_>, data: &str, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
@@ -243,16 +184,50 @@ impl Decoder {
         let error = serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()));
         ProviderError::from_stream(&error, &self.keys)
     }
+}
 
-    /// An event of type `error`: its data is the error, or holds it.
-    fn error_event(&self, data: &str) -> ProviderError {
-        match serde_json::from_str::<Value>(data) {
-            Ok(Value::Object(mut object)) => match object.shift_remove("error") {
-                Some(error) if !error.is_null() => ProviderError::from_stream(&error, &self.keys),
-                _ => ProviderError::from_stream(&Value::Object(object), &self.keys),
-            },
-            _ => ProviderError::from_stream(&Value::String(data.to_owned()), &self.keys),
+impl Decode for Decoder {
+    fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
+        let data = event.data.trim();
+        if data == DONE {
+            return Ok(Flow::Done);
         }
+        if data.is_empty() {
+            return Ok(Flow::More);
+        }
+        if event.event == "error" {
+            return Err(ProviderError::from_stream(&error_in(data), &self.keys));
+        }
+        match parse(data) {
+            Parsed::Chunk(chunk) => self.chunk(&chunk, data, out)?,
+            Parsed::Other => {}
+            // Half of a surrogate pair is no JSON to us, but JavaScript servers cut texts there.
+            Parsed::Broken => {
+                let mended = mend(data);
+                match parse(&mended) {
+                    Parsed::Chunk(chunk) => self.chunk(&chunk, &mended, out)?,
+                    _ => return Err(ProviderError::malformed_event()),
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn finish(mut self, cut: Option<ProviderError>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let reason = self.finish_reason.take();
+        let is_silent = reason.is_none() && !self.spec.compat.supports_finish_reason && self.blocks > 0;
+        if let Some(error) = cut
+            && reason.is_none()
+        {
+            return Err(error);
+        }
+        out.extend((0..self.blocks).map(|index| StreamEvent::BlockEnd { index }));
+        let Some(raw) = reason.or_else(|| is_silent.then(|| "stop".to_owned())) else {
+            return Err(ProviderError::no_finish_reason());
+        };
+        let reason = stop_reason(&raw);
+        out.push(StreamEvent::Stop { reason, raw: Some(raw.clone()) });
+        if reason == StopReason::Error { Err(ProviderError::finish_reason(&raw)) } else { Ok(()) }
     }
 }
 

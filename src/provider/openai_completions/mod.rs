@@ -3,12 +3,9 @@
 //! Pure: [`request`] makes bodies out of messages, [`decode`] makes stream events out of server-sent events. What
 //! differs from server to server is data in [`compat`], never a branch on a name elsewhere.
 
-mod call_ids;
 mod calls;
 mod chunk;
 pub mod compat;
 mod conversation;
 pub mod decode;
-pub mod reader;
 pub mod request;
-mod room;

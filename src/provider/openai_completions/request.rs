@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::compat::ThinkingFormat;
 use super::conversation::{WireMessage, convert};
-use super::room::max_tokens;
 use crate::provider::context::available_tools;
 use crate::provider::levels::{clamp_level, effort_word};
+use crate::provider::room::max_tokens;
 use crate::provider::spec::ModelSpec;
 
 /// Returns the body of a request.

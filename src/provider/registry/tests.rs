@@ -48,7 +48,9 @@ const FAKE: &str = r#"{"providers": {
     {"id": "plain", "name": "Fake Plain", "contextWindow": 128000, "maxTokens": 4096,
      "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1.25}},
     {"id": "thinker", "reasoning": true, "input": ["text", "image"]}, {"id": "bare"}, {"id": "org/model:7b"}]},
-  "fakeanth": {"baseUrl": "http://127.0.0.1:1", "api": "anthropic-messages", "apiKey": "k", "models": [{"id": "claude"}]},
+  "fakeanth": {"baseUrl": "http://127.0.0.1:1", "api": "anthropic-messages", "apiKey": "k", "models": [{"id": "claude"}],
+    "compat": {"forceAdaptiveThinking": true}},
+  "fakeresp": {"baseUrl": "http://127.0.0.1:1", "api": "openai-responses", "apiKey": "k", "models": [{"id": "resp"}]},
   "nokey": {"baseUrl": "http://x", "api": "openai-completions", "models": [{"id": "m"}]}
 }}"#;
 
@@ -57,10 +59,10 @@ fn configured_models_come_first_and_demo_last() {
     let registry = Home::new(&[("models.json", FAKE)]).registry();
     assert_eq!(
         names(&registry, &env(&[])),
-        ["fake/plain", "fake/thinker", "fake/bare", "fake/org/model:7b", "demo/demo"]
+        ["fake/plain", "fake/thinker", "fake/bare", "fake/org/model:7b", "fakeanth/claude", "demo/demo"]
     );
     let with_key = names(&registry, &env(&[("GROQ_API_KEY", "k")]));
-    assert_eq!(with_key[4], "groq/openai/gpt-oss-120b");
+    assert_eq!(with_key[5], "groq/openai/gpt-oss-120b");
     assert_eq!(with_key.last().unwrap(), "demo/demo");
 }
 
@@ -86,6 +88,15 @@ const NAMES: &str = r#"{"providers": {
     {"id": "tool-2508"}, {"id": "tool-latest"}, {"id": "tool-2512"}, {"id": "gpt-4o-2024-05-13"}, {"id": "gpt-4o"}]},
   "other": {"baseUrl": "http://o", "api": "telepathy", "apiKey": "k", "models": [{"id": "mind"}]}
 }}"#;
+
+#[test]
+fn each_dialect_has_its_quirks() {
+    let registry = Home::new(&[("models.json", FAKE)]).registry();
+    let (spec, _) = registry.resolve("fakeanth/claude", &env(&[])).unwrap();
+    assert_eq!((spec.model.api.as_str(), spec.anthropic.force_adaptive_thinking), ("anthropic-messages", true));
+    let (spec, _) = registry.resolve("fake/plain", &env(&[])).unwrap();
+    assert!(!spec.anthropic.force_adaptive_thinking);
+}
 
 #[test]
 fn names_of_models() {
@@ -178,7 +189,7 @@ fn names_of_models() {
         (
             ALL,
             "mind",
-            "model other/mind speaks telepathy, which this version of agentd does not; it speaks openai-completions",
+            "model other/mind speaks telepathy, which this version of agentd does not; it speaks openai-completions and anthropic-messages",
         ),
     ] {
         assert_eq!(found(keys, name), Err(expected.to_owned()), "{name}");

@@ -81,6 +81,9 @@ pub enum JournalUpdate {
     /// A thinking block's signature; replaces an earlier one.
     #[serde(rename = "s")]
     Signature(usize, String),
+    /// A thinking block's text was withheld.
+    #[serde(rename = "r")]
+    Redacted(usize),
     /// A tool call's id and name, late or corrected.
     #[serde(rename = "n")]
     Name(usize, ToolCallId, String),

@@ -57,6 +57,7 @@ fn one_of_each() -> Vec<JournalRecord> {
         JournalRecord::Update(JournalUpdate::End(0)),
         JournalRecord::Update(JournalUpdate::Start(1, JournalBlock::Thinking)),
         JournalRecord::Update(JournalUpdate::Signature(1, "sig".into())),
+        JournalRecord::Update(JournalUpdate::Redacted(1)),
         JournalRecord::Update(JournalUpdate::Start(2, JournalBlock::ToolCall("c".into(), "bash".into()))),
         JournalRecord::Update(JournalUpdate::Name(2, "d".into(), "read".into())),
         JournalRecord::Usage(agentd_protocol::message::Usage { input: 3, ..Default::default() }),

@@ -313,8 +313,13 @@ fn any_block() -> impl Strategy<Value = ContentBlock> {
     prop_oneof![
         (any_text(), proptest::option::of(any_text()))
             .prop_map(|(text, text_signature)| ContentBlock::Text { text, text_signature }),
-        (any_text(), proptest::option::of(any_text()))
-            .prop_map(|(thinking, thinking_signature)| ContentBlock::Thinking { thinking, thinking_signature }),
+        (any_text(), proptest::option::of(any_text()), any::<bool>()).prop_map(
+            |(thinking, thinking_signature, redacted)| ContentBlock::Thinking {
+                thinking,
+                thinking_signature,
+                redacted
+            }
+        ),
         any_text().prop_map(|data| ContentBlock::Image { data, mime_type: "image/png".into() }),
         (any_text(), any_value(), proptest::option::of(any_text())).prop_map(|(id, arguments, arguments_error)| {
             let id = ToolCallId::new(id);

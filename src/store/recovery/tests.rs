@@ -172,6 +172,19 @@ fn in_mid_thinking() {
 }
 
 #[test]
+fn thinking_that_was_withheld_is_known_as_such() {
+    let records = [
+        run(),
+        start("a", "u"),
+        block(0, JournalBlock::Thinking),
+        JournalRecord::Update(JournalUpdate::Redacted(0)),
+        JournalRecord::Update(JournalUpdate::Signature(0, "data".into())),
+    ];
+    let expected = r#"a<u [{"type":"thinking","thinking":"","thinkingSignature":"data","redacted":true}]"#;
+    check(&["u< u"], &records, &[expected]);
+}
+
+#[test]
 fn in_mid_arguments() {
     let call = |id: &str| JournalBlock::ToolCall(id.into(), "bash".into());
     let name = JournalRecord::Update(JournalUpdate::Name(1, "c2".into(), "read".into()));

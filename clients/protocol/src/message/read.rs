@@ -185,6 +185,7 @@ impl Fields<'_> {
             "thinking" => ContentBlock::Thinking {
                 thinking: self.text("thinking"),
                 thinking_signature: self.optional("thinkingSignature"),
+                redacted: self.take("redacted") == Some(Value::Bool(true)),
             },
             "data" => ContentBlock::Image { data: self.text("data"), mime_type: self.text("mimeType") },
             _ => ContentBlock::ToolCall(ToolCall {

@@ -16,8 +16,10 @@ fn blocks_of_known_types_are_typed() {
     assert_eq!(block(json!({ "type": "text", "text": "a\u{2028}\n" })), ContentBlock::text("a\u{2028}\n"));
     assert_eq!(
         block(json!({ "thinkingSignature": "s", "thinking": "t", "type": "thinking" })),
-        ContentBlock::Thinking { thinking: "t".into(), thinking_signature: Some("s".into()) }
+        ContentBlock::Thinking { thinking: "t".into(), thinking_signature: Some("s".into()), redacted: false }
     );
+    let withheld = json!({ "type": "thinking", "thinking": "", "thinkingSignature": "d", "redacted": true });
+    assert_eq!(serde_json::to_value(block(withheld.clone())).unwrap(), withheld);
     assert_eq!(
         block(json!({ "type": "image", "data": "d", "mimeType": "m", "more": 1 })),
         ContentBlock::Image { data: "d".into(), mime_type: "m".into() }

@@ -8,7 +8,7 @@ use super::*;
 use crate::provider::demo;
 use crate::provider::error::ErrorClass;
 use crate::provider::openai_completions::compat::Compat;
-use crate::provider::openai_completions::reader::Reader;
+use crate::provider::reader::Reader;
 
 fn spec() -> ModelSpec {
     let mut spec = demo::spec();
@@ -24,7 +24,7 @@ fn read_with<'a>(spec: ModelSpec, pieces: impl IntoIterator<Item = &'a [u8]>, cu
     let mut out = Vec::new();
     for piece in pieces {
         match reader.push(&Bytes::copy_from_slice(piece), &mut out) {
-            Ok(Flow::More) => {}
+            Ok(Flow::More | Flow::Aside) => {}
             Ok(Flow::Done) => {
                 let ended = reader.end(None, &mut out);
                 return (out, ended);
@@ -82,6 +82,7 @@ fn notes(events: &[StreamEvent]) -> Vec<String> {
             }
             StreamEvent::Delta { index, delta, .. } => format!("{index} += {delta}"),
             StreamEvent::Signature { index, signature } => format!("{index} signed {signature}"),
+            StreamEvent::Redacted { index } => format!("{index} redacted"),
             StreamEvent::ToolCallName { index, id, name } => format!("{index} renamed {id} {name}"),
             StreamEvent::BlockEnd { index } => format!("{index} end"),
             StreamEvent::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),

@@ -4,24 +4,50 @@
 
 use bytes::Bytes;
 
-use super::decode::{Decoder, Flow};
+use super::error::{ErrorClass, ProviderError};
+use super::sse::{EventTooLarge, SseEvent, SseParser};
+use super::stream::StreamEvent;
 use crate::constants::MAX_SSE_EVENT_BYTES;
-use crate::provider::error::{ErrorClass, ProviderError};
-use crate::provider::sse::{EventTooLarge, SseEvent, SseParser};
-use crate::provider::stream::StreamEvent;
+
+/// Whether a stream goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// More may come.
+    More,
+    /// More may come; this only kept the connection open, and is no sign that the model still works.
+    Aside,
+    /// The response is complete; the rest of the stream need not be read.
+    Done,
+}
+
+/// Decodes the events of one response of a dialect.
+pub trait Decode {
+    /// Decodes one event; what it means is added to `out`. A body that is one JSON value comes as the data of one
+    /// event without a type.
+    ///
+    /// # Errors
+    /// When the event is an error or cannot be understood. `out` may have been added to before.
+    fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError>;
+
+    /// Ends the response: after its last event, at the orderly end of the body, or after that broke (`cut`).
+    ///
+    /// # Errors
+    /// When the response is not complete, or ended for a reason that makes it unusable.
+    fn finish(self, cut: Option<ProviderError>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError>;
+}
 
 /// Reads one response.
-pub struct Reader {
+pub struct Reader<D> {
     sse: SseParser,
-    decoder: Decoder,
+    decoder: D,
     events: u64,
     /// The body, where it is one JSON value.
     whole: Vec<u8>,
 }
 
-impl Reader {
+impl<D: Decode> Reader<D> {
     /// Returns a reader at the start of a body.
-    pub fn new(decoder: Decoder) -> Self {
+    pub fn new(decoder: D) -> Self {
         Self { sse: SseParser::new(), decoder, events: 0, whole: Vec::new() }
     }
 
@@ -33,13 +59,13 @@ impl Reader {
         let Self { sse, decoder, events, .. } = self;
         let mut flow = Ok(Flow::More);
         let pushed = sse.push(bytes, |event| {
-            *events += 1;
             // What follows the end, or an error, is of no interest.
-            if flow == Ok(Flow::More) {
+            if let Ok(Flow::More | Flow::Aside) = flow {
                 flow = decoder.event(&event, out);
+                *events += u64::from(flow != Ok(Flow::Aside));
             }
         });
-        if let (Ok(Flow::More), Err(error)) = (&flow, pushed) {
+        if let (Ok(Flow::More | Flow::Aside), Err(error)) = (&flow, pushed) {
             return Err(too_large(error));
         }
         flow
@@ -78,7 +104,7 @@ impl Reader {
         decoder.finish(cut, out)
     }
 
-    /// Returns the number of events so far. Comments are no events.
+    /// Returns the number of events so far. Comments are no events, and neither is what only keeps the connection open.
     pub fn events(&self) -> u64 {
         self.events
     }

@@ -566,3 +566,90 @@ async fn a_connection_is_used_again() {
     };
     tokio::time::timeout(PATIENCE, async { tokio::join!(serve, asked) }).await.expect("one connection is enough");
 }
+
+const MESSAGE: &str = concat!(
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"r1\",\"model\":\"plain\"}}\n\n",
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"hi 界\"}}\n\n",
+);
+const MESSAGE_END: &str = concat!(
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+);
+const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+
+fn messages_spec(port: u16) -> ModelSpec {
+    let mut spec = spec(&format!("http://127.0.0.1:{port}"));
+    spec.model.api = "anthropic-messages".into();
+    spec
+}
+
+#[tokio::test]
+async fn a_messages_request_and_its_response() {
+    let script = vec![raw(HEAD), Step::Chunk(PING), Step::Chunk(MESSAGE), Step::Chunk(MESSAGE_END), Step::AwaitClose];
+    let server = Server::start(vec![script]).await;
+    let mut spec = messages_spec(server.port);
+    spec.headers = vec![("anthropic-version".into(), ValueSource::parse("2030-01-01"))];
+    let outcome = ask_with(&ProviderClient::new(), request(spec, env(&[]))).await;
+    let mut expected = expected_text();
+    *expected.last_mut().unwrap() = StreamEvent::Stop { reason: StopReason::Stop, raw: Some("end_turn".into()) };
+    assert_eq!(outcome, (expected, Ok(())));
+    let requests = server.requests().await;
+    let head = requests[0].split_once("\r\n\r\n").unwrap().0;
+    assert!(head.starts_with("POST /v1/messages?beta=true HTTP/1.1"), "{head}");
+    assert!(
+        head.contains("\r\nx-api-key: sk-CANARY123") && head.contains("\r\nanthropic-version: 2030-01-01"),
+        "{head}"
+    );
+    assert!(!head.contains("authorization"), "{head}");
+}
+
+#[tokio::test]
+async fn configured_beta_features_stand_beside_ours() {
+    for (name, value, expected) in [
+        ("Anthropic-Beta", "context-x", "anthropic-beta: interleaved-thinking-2025-05-14,context-x"),
+        ("x-api-key", "mine", "x-api-key: mine"),
+        ("Authorization", "Basic abc", "authorization: Basic abc"),
+    ] {
+        let server =
+            Server::start(vec![vec![raw(HEAD), Step::Chunk(MESSAGE), Step::Chunk(MESSAGE_END), Step::End]]).await;
+        let mut spec = messages_spec(server.port);
+        spec.model.reasoning = true;
+        spec.headers = vec![(name.into(), ValueSource::parse(value))];
+        let asked = ModelRequest { thinking: ThinkingLevel::High, ..request(spec, env(&[])) };
+        ask_with(&ProviderClient::new(), asked).await.1.unwrap();
+        let requests = server.requests().await;
+        let lines: Vec<&str> = requests[0].lines().collect();
+        assert!(lines.contains(&expected), "{lines:?}");
+        let keys = lines.iter().filter(|line| line.contains("CANARY")).count();
+        assert_eq!(keys, usize::from(name == "Anthropic-Beta"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn b003_pings_do_not_keep_a_messages_stream_alive() {
+    for (script, client, message) in [
+        (vec![raw(HEAD), Step::Forever(PING)], short_clocks(1000, 60_000), "no event"),
+        (vec![raw(HEAD), Step::Chunk(MESSAGE), Step::Forever(PING)], short_clocks(60_000, 300), "no further event"),
+    ] {
+        let server = Server::start(vec![script]).await;
+        let (class, found) = failed(ask_with(&client, request(messages_spec(server.port), env(&[]))).await);
+        assert_eq!(class, ErrorClass::Transient);
+        assert!(found.starts_with("Request timed out: ") && found.contains(message), "{found}");
+        server.requests().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_messages_request_names_its_id() {
+    let body = "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}";
+    for (headers, expected) in
+        [("", format!("529 {body}")), ("request-id: req_1\r\n", format!("529 {body} (request id req_1)"))]
+    {
+        let server = Server::start(vec![answer("529 Busy", &format!("Retry-After: 2\r\n{headers}"), body)]).await;
+        let (_, ended) = ask_with(&ProviderClient::new(), request(messages_spec(server.port), env(&[]))).await;
+        let error = ended.unwrap_err();
+        assert_eq!((error.class, error.status, error.message), (ErrorClass::Transient, Some(529), expected));
+        assert_eq!(error.retry_after, Some(Duration::from_secs(2)));
+        server.requests().await;
+    }
+}
