@@ -13,5 +13,6 @@ mod golden;
 mod harness;
 mod life;
 mod model_server;
+mod provider;
 mod rpc;
 mod tidy;

@@ -118,17 +118,19 @@ impl Names {
 
 /// Returns what of a tool is compared: its name and the shape of its parameters.
 fn tool(tool: &Value) -> Value {
+    // Anthropic has the members in the tool itself, and calls the parameters a schema of its input.
     let function = tool.get("function").unwrap_or(tool);
+    let parameters = if function.get("input_schema").is_some() { "input_schema" } else { "parameters" };
     let mut out = Map::new();
     for (key, value) in tool.as_object().into_iter().flatten() {
-        if !matches!(key.as_str(), "function" | "description" | "parameters") {
+        if !matches!(key.as_str(), "function" | "description" | "parameters" | "input_schema") {
             out.insert(key.clone(), value.clone());
         }
     }
     out.insert("name".to_owned(), function["name"].clone());
-    out.insert("parameters".to_owned(), shape(&function["parameters"]));
+    out.insert(parameters.to_owned(), shape(&function[parameters]));
     for key in function.as_object().into_iter().flat_map(Map::keys) {
-        if !matches!(key.as_str(), "name" | "description" | "parameters") {
+        if !matches!(key.as_str(), "name" | "description" | "parameters" | "input_schema") {
             out.insert(key.clone(), function[key].clone());
         }
     }
@@ -223,6 +225,10 @@ mod tests {
         }]);
         let function = json!({"name": "read", "description": "d", "parameters": parameters});
         check(json!({"tools": [{"type": "function", "function": function}]}), json!({"tools": expected}));
+        let direct = json!({"name": "read", "description": "d", "input_schema": parameters, "eager": true});
+        let schema = json!({"type": "object", "properties": {"p": {"type": "string"}}});
+        let expected = json!([{"name": "read", "input_schema": schema, "eager": true}]);
+        check(json!({"tools": [direct]}), json!({"tools": expected}));
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn block(reply: &Reply, number: usize, index: usize, content: &Block, out: &mut 
             let signature = signature.as_deref().unwrap_or("c2ln");
             out.push(delta(index, &json!({"type": "signature_delta", "signature": signature})));
         }
+        Block::Redacted { redacted } => out.push(start(index, &json!({"type": "redacted_thinking", "data": redacted}))),
         Block::Tool { tool, args, raw_args, id } => {
             let id = id.clone().unwrap_or_else(|| format!("toolu_{number}_{index}"));
             out.push(start(index, &json!({"type": "tool_use", "id": id, "name": tool, "input": {}})));
@@ -67,6 +68,7 @@ pub(crate) fn whole(reply: &Reply, request: &Value, number: usize) -> Value {
         .enumerate()
         .map(|(index, block)| match block {
             Block::Thinking { thinking, .. } => json!({"type": "thinking", "thinking": thinking, "signature": "c2ln"}),
+            Block::Redacted { redacted } => json!({"type": "redacted_thinking", "data": redacted}),
             Block::Tool { tool, args, id, .. } => json!({
                 "type": "tool_use", "id": id.unwrap_or_else(|| format!("toolu_{number}_{index}")), "name": tool,
                 "input": args.unwrap_or_else(|| json!({})),

@@ -43,7 +43,7 @@ pub(crate) fn whole(reply: &Reply, request: &Value, number: usize) -> Value {
                 "type": "function",
                 "function": {"name": tool, "arguments": arguments(args.as_ref(), raw_args)},
             })),
-            Block::Thinking { .. } => {}
+            Block::Thinking { .. } | Block::Redacted { .. } => {}
         }
     }
     let mut message = Map::from_iter([
@@ -78,6 +78,7 @@ impl Stream<'_> {
                         .map(|piece| self.delta(json!({ field: piece }), None)),
                 );
             }
+            Block::Redacted { .. } => {}
             Block::Text { text } => {
                 out.extend(
                     pieces(text, self.reply.chunk).into_iter().map(|piece| self.delta(json!({"content": piece}), None)),

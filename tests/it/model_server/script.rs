@@ -161,6 +161,11 @@ pub(crate) enum Block {
         #[serde(default)]
         field: Option<String>,
     },
+    /// Reasoning that was withheld, in dialects that have that.
+    Redacted {
+        /// What stands for it.
+        redacted: String,
+    },
     /// A tool call.
     Tool {
         /// Its name.

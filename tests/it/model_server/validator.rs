@@ -4,6 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+mod anthropic;
+
+pub(crate) use anthropic::anthropic;
+
 /// Longest tool-call id and tool name that providers accept.
 const MAX_ID: usize = 64;
 
@@ -13,25 +17,6 @@ pub(crate) fn chat(request: &Value) -> Vec<String> {
     check.envelope(request);
     match request["messages"].as_array() {
         Some(messages) if !messages.is_empty() => check.messages(messages),
-        _ => check.report("messages is missing or empty"),
-    }
-    check.found
-}
-
-/// Checks an Anthropic Messages request.
-pub(crate) fn anthropic(request: &Value) -> Vec<String> {
-    let mut check = Check::default();
-    check.envelope(request);
-    if request["max_tokens"].as_u64().is_none_or(|tokens| tokens == 0) {
-        check.report("max_tokens is missing");
-    }
-    if let Some(system) = request["system"].as_array() {
-        system.iter().for_each(|part| check.part("system", part));
-    } else if request.get("system").is_some_and(|system| system.as_str().is_none_or(str::is_empty)) {
-        check.report("system is empty or of the wrong type");
-    }
-    match request["messages"].as_array() {
-        Some(messages) if !messages.is_empty() => check.alternating(messages),
         _ => check.report("messages is missing or empty"),
     }
     check.found
@@ -72,14 +57,12 @@ impl Check {
         };
         let mut names = HashSet::new();
         for tool in tools {
-            // Anthropic names the members directly, and the schema `input_schema`.
-            let function = tool.get("function").unwrap_or(tool);
+            let function = &tool["function"];
             let name = function["name"].as_str().unwrap_or_default();
-            if tool.get("function").is_some() && tool["type"] != "function" || !is_legal_id(name) {
+            if tool["type"] != "function" || !is_legal_id(name) {
                 self.report(format!("tool {name:?} is no function with a legal name"));
             }
-            let schema = function.get("parameters").or_else(|| function.get("input_schema"));
-            if schema.and_then(|schema| schema.get("type")) != Some(&Value::from("object")) {
+            if function["parameters"]["type"] != "object" {
                 self.report(format!("parameters of tool {name} are no object schema"));
             }
             if !names.insert(name) {
@@ -168,86 +151,6 @@ impl Check {
         }
     }
 
-    /// Anthropic: user and assistant take turns; the results of a turn's calls begin the next user message.
-    fn alternating(&mut self, messages: &[Value]) {
-        let mut expected = "user";
-        for (index, message) in messages.iter().enumerate() {
-            if message["role"] != expected {
-                self.report(format!("message {index} is {}, where {expected} was due", message["role"]));
-            }
-            let parts = message["content"].as_array();
-            match parts {
-                Some(parts) => self.parts(index, message["role"] == "assistant", parts),
-                None => self.content(index, message),
-            }
-            if message["role"] == "user" {
-                self.results_complete(index + 1);
-            }
-            expected = if message["role"] == "user" { "assistant" } else { "user" };
-        }
-        self.results_complete(messages.len());
-        if expected == "user" {
-            self.report("the last message is the assistant's: there is nothing to answer");
-        }
-    }
-
-    fn parts(&mut self, index: usize, of_assistant: bool, parts: &[Value]) {
-        if parts.is_empty() {
-            self.report(format!("content of message {index} is empty"));
-        }
-        let mut results_over = false;
-        for part in parts {
-            match part["type"].as_str() {
-                Some("tool_use") if of_assistant => self.tool_use(index, part),
-                Some("tool_result") if !of_assistant => {
-                    if results_over {
-                        self.report(format!("message {index} has a result after other content"));
-                    }
-                    self.tool_result(index, part);
-                }
-                Some("thinking") if of_assistant => {
-                    if part["signature"].as_str().is_none_or(str::is_empty) {
-                        self.report(format!("message {index} has thinking without a signature"));
-                    }
-                }
-                Some("redacted_thinking") if of_assistant => {}
-                _ => {
-                    results_over = true;
-                    self.part(&format!("message {index}"), part);
-                }
-            }
-        }
-    }
-
-    fn tool_use(&mut self, index: usize, part: &Value) {
-        let id = part["id"].as_str().unwrap_or_default();
-        if !is_legal_id(id) || !is_legal_id(part["name"].as_str().unwrap_or_default()) {
-            self.report(format!("message {index} has a call with an illegal id or name: {id:?} {}", part["name"]));
-        }
-        if !self.ids.insert(id.to_owned()) {
-            self.report(format!("message {index} has a call with the id {id}, which an earlier call has"));
-        }
-        if !part["input"].is_object() {
-            self.report(format!("input of call {id} is no object: {}", part["input"]));
-        }
-        self.open.push(id.to_owned());
-    }
-
-    fn tool_result(&mut self, index: usize, part: &Value) {
-        let id = part["tool_use_id"].as_str().unwrap_or_default();
-        match self.open.iter().position(|open| open == id) {
-            Some(place) => {
-                self.open.remove(place);
-            }
-            None => self.report(format!(
-                "message {index} is a result for {id:?}, which is no open call of the assistant message before it"
-            )),
-        }
-        for part in part["content"].as_array().into_iter().flatten() {
-            self.part(&format!("message {index}"), part);
-        }
-    }
-
     /// Content is a text that is not empty, or parts of which none is empty.
     fn content(&mut self, index: usize, message: &Value) {
         match &message["content"] {
@@ -265,7 +168,6 @@ impl Check {
         let legal = match part["type"].as_str() {
             Some("text") => part["text"].as_str().is_some_and(|text| !text.is_empty()),
             Some("image_url") => part.pointer("/image_url/url").and_then(Value::as_str).is_some_and(is_image_url),
-            Some("image") => part.pointer("/source/data").and_then(Value::as_str).is_some_and(|data| !data.is_empty()),
             _ => false,
         };
         if !legal {
@@ -368,29 +270,6 @@ mod tests {
             &["assistant message 2 has neither content nor tool calls"],
         );
         check(json!([]), &["messages is missing or empty"]);
-    }
-
-    #[test]
-    fn anthropic_conversations_are_checked() {
-        let check = |messages: Value| anthropic(&json!({"model": "m", "max_tokens": 1, "messages": messages}));
-        let user = json!({"role": "user", "content": "u"});
-        let calls = json!({"role": "assistant", "content": [
-            {"type": "tool_use", "id": "a", "name": "read", "input": {}},
-            {"type": "tool_use", "id": "b", "name": "read", "input": {}},
-        ]});
-        let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
-        let results = |parts: Value| json!({"role": "user", "content": parts});
-        let text = json!({"type": "text", "text": "t"});
-        assert_eq!(check(json!([user, calls, results(json!([result("a"), result("b"), text]))])), Vec::<String>::new());
-        assert_eq!(
-            check(json!([user, calls, results(json!([result("a")]))])),
-            ["call b has no result before message 3"]
-        );
-        assert_eq!(
-            check(json!([user, calls, results(json!([result("a"), text, result("b")]))])),
-            ["message 2 has a result after other content",]
-        );
-        assert_eq!(check(json!([user, user])), ["message 1 is \"user\", where assistant was due"]);
     }
 
     #[test]
