@@ -137,9 +137,12 @@ pub const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(10);
 pub const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(1000);
 /// Drain: limit of the step that ends the accept loop, which only has to notice.
 pub const SHUTDOWN_ACCEPT_LIMIT: Duration = Duration::from_millis(500);
-/// Drain: limit of the step that aborts runs and ends what their tools left behind. Both get 2 s to end by themselves
-/// before they are killed, and all must be gone within 5 s of the signal.
-pub const SHUTDOWN_ABORT_LIMIT: Duration = Duration::from_millis(4500);
+/// Drain: limit of the step that aborts runs. A tool gets [`TERMINATE_GRACE`] to end by itself before it is killed, and
+/// its result is recorded; one that cannot be ended is left to the next step.
+pub const SHUTDOWN_ABORT_LIMIT: Duration = Duration::from_millis(2750);
+/// Drain: limit of the step that ends what tools left behind, again with [`TERMINATE_GRACE`]; with the step before, all
+/// processes are gone within 5 s of the signal.
+pub const SHUTDOWN_PROCESSES_LIMIT: Duration = Duration::from_millis(2250);
 /// Drain: limit of the step that writes out what is in memory; a slow disk takes seconds to sync.
 pub const SHUTDOWN_FLUSH_LIMIT: Duration = Duration::from_millis(3000);
 /// Drain: limit of the step that writes the last answers; clients that do not read are left behind.
@@ -170,8 +173,12 @@ pub const SETTINGS_ENTRY: &str = "agentd.session";
 pub const INTERRUPTED_MESSAGE: &str = "The daemon ended during this response";
 /// How long deltas of a streaming response wait before they go to the crash journal.
 pub const JOURNAL_INTERVAL: Duration = Duration::from_millis(100);
+/// Kind of the notice that tools use the login shell's environment.
+pub const LOGIN_ENV_NOTICE: &str = "login_shell_env";
 /// How long the login shell may take to tell its environment.
 pub const LOGIN_ENV_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a login shell that did not tell is left alone: one that hangs would hold up every session that is loaded.
+pub const LOGIN_ENV_RETRY: Duration = Duration::from_secs(60);
 /// Most that is read of the login shell's environment, in bytes: above what a system lets a process have.
 pub const MAX_LOGIN_ENV_BYTES: u64 = 4 * 1024 * 1024;
 /// Longest time of a command that names no timeout, when nobody is attached who could abort it.

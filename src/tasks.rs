@@ -15,11 +15,6 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Returns a spawner whose token is a child of this one's, so that a part of the daemon can be stopped alone.
-    pub fn child(&self) -> Self {
-        Self { tracker: self.tracker.clone(), cancel: self.cancel.child_token() }
-    }
-
     /// Returns the token that is cancelled when the tasks should end.
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel

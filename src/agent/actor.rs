@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agentd_protocol::SessionId;
 use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::{EntryId, SessionId};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -36,7 +36,7 @@ use self::published::PublishedTools;
 use self::request::ActiveRequest;
 use self::tool_calls::{LiveTool, ToolMessage};
 use crate::agent::facts::LiveFacts;
-use crate::agent::handle::{ClientId, Command};
+use crate::agent::handle::{ClientId, Command, Ending};
 use crate::agent::machine::{Input, Machine, Moment, RetryId};
 use crate::agent::services::Services;
 use crate::clock;
@@ -53,6 +53,7 @@ pub(crate) struct SessionActor {
     id: SessionId,
     services: Arc<Services>,
     commands: mpsc::Receiver<Box<Command>>,
+    ending: Ending,
     ring: Ring,
     machine: Machine,
     tree: SessionTree,
@@ -69,7 +70,7 @@ pub(crate) struct SessionActor {
     replies: Replies,
     prepare: Option<JoinHandle<PrepareResult>>,
     request: Option<ActiveRequest>,
-    tools: HashMap<agentd_protocol::ToolCallId, LiveTool>,
+    tools: HashMap<EntryId, LiveTool>,
     published_tools: PublishedTools,
     tool_messages: (mpsc::Sender<ToolMessage>, mpsc::Receiver<ToolMessage>),
     retry: Option<(RetryId, Instant)>,
@@ -86,6 +87,9 @@ pub(crate) struct SessionActor {
     closing: bool,
     /// Every handle is gone.
     is_abandoned: bool,
+    /// What was noticed while the session was loaded; told when the first client attaches.
+    notices: Vec<(&'static str, String)>,
+    unrecovered: Option<String>,
 }
 
 /// What of a session can be set from outside.
@@ -97,8 +101,6 @@ pub(crate) struct SessionSettings {
     pub(crate) env: SessionEnv,
     /// The model; `None` when none can be used yet.
     pub(crate) model: Option<Arc<ModelSpec>>,
-    /// Why there is no model, for the answer to a prompt.
-    pub(crate) model_problem: Option<String>,
     /// How much it is asked to think.
     pub(crate) thinking: ThinkingLevel,
     /// Names of the tools the model may call.
@@ -125,6 +127,8 @@ pub(crate) struct Opening {
     pub(crate) ring: Ring,
     /// Things to tell the first client that attaches.
     pub(crate) notices: Vec<(&'static str, String)>,
+    /// Why what the crash journal holds is not in the file yet. No run may begin before it is.
+    pub(crate) unrecovered: Option<String>,
 }
 
 pub(crate) use self::journal::{Journal as SessionJournal, queue_record};
@@ -136,11 +140,13 @@ impl SessionActor {
         opening: Opening,
         facts: Arc<LiveFacts>,
         commands: mpsc::Receiver<Box<Command>>,
+        ending: Ending,
     ) -> Self {
         let mut actor = Self {
             id: opening.id,
             services,
             commands,
+            ending,
             ring: opening.ring,
             machine: opening.machine,
             row: summarize(&opening.tree, opening.file.path(), opening.file.len()),
@@ -167,11 +173,10 @@ impl SessionActor {
             last_used: clock::now_ms(),
             closing: false,
             is_abandoned: false,
+            notices: opening.notices,
+            unrecovered: opening.unrecovered,
         };
         actor.tell_machine_model();
-        for (kind, message) in opening.notices {
-            actor.publish(crate::agent::event::Event::Notice { kind, message });
-        }
         actor
     }
 
@@ -185,7 +190,10 @@ impl SessionActor {
             }
             self.wait_for_something().await;
         }
+        // The mailbox goes last: who finds it closed loads the session anew, and needs its file and journal for that.
         self.journal.close();
+        self.file = None;
+        self.ending.set_in_order();
     }
 
     /// Tells whether nothing is under way.
@@ -198,7 +206,7 @@ impl SessionActor {
     async fn wait_for_something(&mut self) {
         // What streams is left where it is while jobs wait behind a write (see the invariant above).
         let may_stream = !self.is_waiting() && self.jobs.is_empty();
-        let deadline = self.next_deadline();
+        let deadline = self.next_deadline(may_stream);
         tokio::select! {
             written = append::finished(&mut self.write) => self.on_written(written),
             command = self.commands.recv(), if !self.is_abandoned => match command {
@@ -219,9 +227,9 @@ impl SessionActor {
         }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
+    fn next_deadline(&self, may_stream: bool) -> Option<Instant> {
         let retry = self.retry.map(|(_, at)| at);
-        let tools = self.tools.values().filter_map(LiveTool::flush_at).min();
+        let tools = self.tools.values().filter(|_| may_stream).filter_map(LiveTool::flush_at).min();
         [retry, tools, self.merge_flush, self.delta_drop, self.journal.flush_at()].into_iter().flatten().min()
     }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use agentd_protocol::message::ContentBlock;
@@ -78,7 +79,7 @@ pub enum SessionError {
         /// What is wrong with it.
         message: String,
     },
-    /// The session's actor has ended.
+    /// The session's actor has ended, and nothing of the request was done.
     #[error("the session has closed; open it again")]
     Closed,
     /// The session's actor failed.
@@ -201,14 +202,33 @@ pub(crate) enum Command {
 pub(crate) type Reply<T> = oneshot::Sender<SessionResult<T>>;
 
 /// An answer that is on its way.
-pub struct Pending<T>(oneshot::Receiver<SessionResult<T>>);
+pub struct Pending<T> {
+    answer: oneshot::Receiver<SessionResult<T>>,
+    ending: Ending,
+}
+
+/// How a session's actor ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ending(Arc<AtomicBool>);
+
+impl Ending {
+    /// Says that the actor ends in order, with nothing under way: requests that it finds no time for are not begun.
+    pub(crate) fn set_in_order(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn error(&self) -> SessionError {
+        if self.0.load(Ordering::Acquire) { SessionError::Closed } else { SessionError::Failed }
+    }
+}
 
 impl<T> Future for Pending<T> {
     type Output = SessionResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A dropped sender means that the actor panicked or ended with the request in hand.
-        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(SessionError::Failed)))
+        // A dropped sender means that the actor panicked, or had ended before it came to the request.
+        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(cx));
+        Poll::Ready(answer.unwrap_or_else(|_| Err(self.ending.error())))
     }
 }
 
@@ -219,6 +239,7 @@ pub struct SessionHandle {
     ring: Ring,
     // Boxed: a channel holds room for dozens of messages, in every session.
     commands: mpsc::Sender<Box<Command>>,
+    ending: Ending,
 }
 
 macro_rules! requests {
@@ -234,7 +255,7 @@ macro_rules! requests {
                 let (reply, answer) = oneshot::channel();
                 let command = Box::new(Command::$variant($($arg,)* reply));
                 self.commands.send(command).await.map_err(|_| SessionError::Closed)?;
-                Ok(Pending(answer))
+                Ok(Pending { answer, ending: self.ending.clone() })
             }
         )*
     };
@@ -243,7 +264,12 @@ macro_rules! requests {
 impl SessionHandle {
     /// Makes the handle of an actor that reads from the other end of `commands` and publishes to `ring`.
     pub(crate) fn new(id: SessionId, ring: Ring, commands: mpsc::Sender<Box<Command>>) -> Self {
-        Self { id, ring, commands }
+        Self { id, ring, commands, ending: Ending::default() }
+    }
+
+    /// Returns where the actor says how it ends.
+    pub(crate) fn ending(&self) -> Ending {
+        self.ending.clone()
     }
 
     /// Returns the session's id.

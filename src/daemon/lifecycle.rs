@@ -9,7 +9,8 @@ use super::listen::Listening;
 use super::service::{Service, StopHandle};
 use super::systemd;
 use crate::constants::{
-    SHUTDOWN_ABORT_LIMIT, SHUTDOWN_ACCEPT_LIMIT, SHUTDOWN_FLUSH_LIMIT, SHUTDOWN_GOODBYE_LIMIT, SHUTDOWN_TASKS_LIMIT,
+    SHUTDOWN_ABORT_LIMIT, SHUTDOWN_ACCEPT_LIMIT, SHUTDOWN_FLUSH_LIMIT, SHUTDOWN_GOODBYE_LIMIT,
+    SHUTDOWN_PROCESSES_LIMIT, SHUTDOWN_TASKS_LIMIT,
 };
 use crate::tasks::Tasks;
 
@@ -42,6 +43,7 @@ pub(super) async fn run<S: Service>(
     file.refuse(&kept);
     service.refuse_requests();
     step("abort runs", SHUTDOWN_ABORT_LIMIT, service.abort_runs()).await;
+    step("end processes", SHUTDOWN_PROCESSES_LIMIT, service.end_processes()).await;
     step("flush the store", SHUTDOWN_FLUSH_LIMIT, service.flush()).await;
     step("say goodbye", SHUTDOWN_GOODBYE_LIMIT, service.say_goodbye()).await;
     tasks.cancel_token().cancel();

@@ -70,6 +70,9 @@ impl Service for Parts {
 
     async fn abort_runs(&self) {
         self.supervisor.close_all().await;
+    }
+
+    async fn end_processes(&self) {
         self.supervisor.services().spawner.end_all().await;
     }
 

@@ -20,6 +20,8 @@ pub(super) trait Service: Clone + Send + Sync + 'static {
     fn refuse_requests(&self);
     /// Ends all runs, and the processes of their tools, and records what they had done.
     fn abort_runs(&self) -> impl Future<Output = ()> + Send;
+    /// Ends every process that is left: of runs that could not be ended, and what commands put into the background.
+    fn end_processes(&self) -> impl Future<Output = ()> + Send;
     /// Brings everything that is still in memory to the disk.
     fn flush(&self) -> impl Future<Output = ()> + Send;
     /// Writes out the answers that are left and closes the connections.

@@ -81,16 +81,32 @@ impl Call {
     pub(super) async fn ask<T>(
         &self,
         id: Option<SessionId>,
-        ask: impl AsyncFnOnce(&SessionHandle) -> Result<Pending<T>, SessionError>,
+        ask: impl AsyncFnOnce(&SessionHandle) -> Result<Pending<T>, SessionError> + Clone,
     ) -> Result<T, Failure> {
+        match self.ask_once(id.clone(), ask.clone()).await? {
+            // It left memory just as the request came, and nothing of that was done.
+            Err(SessionError::Closed) => Ok(self.ask_once(id, ask).await??),
+            answer => Ok(answer?),
+        }
+    }
+
+    async fn ask_once<T>(
+        &self,
+        id: Option<SessionId>,
+        ask: impl AsyncFnOnce(&SessionHandle) -> Result<Pending<T>, SessionError>,
+    ) -> Result<Result<T, SessionError>, Failure> {
         let handle = self.session(id).await?;
         // One that waits would hold the events back that it waits for.
         let _hold = (!self.state.waits).then(|| self.conn().hold(handle.id(), Held::Request));
-        let pending = ask(&handle).await?;
+        let pending = match ask(&handle).await {
+            Ok(pending) => pending,
+            Err(error) => return Ok(Err(error)),
+        };
         self.applied();
-        let answer = pending.await?;
-        self.reflects(handle.id(), answer.seq);
-        Ok(answer.value)
+        Ok(pending.await.map(|answer| {
+            self.reflects(handle.id(), answer.seq);
+            answer.value
+        }))
     }
 
     /// Makes the events of a session up to `seq` be written before the answer.

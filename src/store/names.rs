@@ -28,6 +28,12 @@ pub fn journal_path(journal_dir: &Path, id: &SessionId) -> PathBuf {
     journal_dir.join(format!("{}.journal", file_stem(id)))
 }
 
+/// Returns where the crash journal of a session file lies whose id another file has as well.
+pub fn copy_journal_path(journal_dir: &Path, id: &SessionId, session_file: &Path) -> PathBuf {
+    let place = fnv1a(session_file.as_os_str().as_encoded_bytes());
+    journal_dir.join(format!("{}-{place:016x}.journal", file_stem(id)))
+}
+
 /// Returns the session's id as a part of a file name. Ids of foreign files can be any text, `../x` included.
 fn file_stem(id: &SessionId) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

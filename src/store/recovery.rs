@@ -50,19 +50,17 @@ pub struct RecoveredEntry {
     pub body: EntryBody,
 }
 
-/// Compares a journal with the session file. `now_ms` is the time of made-up results, `random` makes their ids.
-pub fn recover(
-    tree: &SessionTree,
-    file: &Path,
-    records: &[JournalRecord],
-    now_ms: i64,
-    random: impl FnMut() -> u32,
-) -> Recovery {
+/// Returns the session file whose journal this is: a copy of the session under the same id must not get its rest.
+pub fn journal_of(records: &[JournalRecord]) -> Option<&Path> {
+    records.iter().rev().find_map(|record| match record {
+        JournalRecord::Run { session_file, .. } => Some(session_file.as_path()),
+        _ => None,
+    })
+}
+
+/// Compares a journal with its session file. `now_ms` is the time of made-up results, `random` makes their ids.
+pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, random: impl FnMut() -> u32) -> Recovery {
     let state = JournalState::read(records);
-    if state.file.is_some_and(|journal_of| journal_of != file) {
-        // The journal of another copy of this session.
-        return Recovery::default();
-    }
     let waits = |queued: &&QueuedMessage| {
         let by_client = queued.message.client_message_id.as_deref().and_then(|id| tree.find_client_message(id));
         tree.get(&queued.entry_id).is_none() && by_client.is_none()
@@ -87,7 +85,6 @@ pub fn recover(
 /// What the journal says in the end.
 #[derive(Default)]
 struct JournalState<'a> {
-    file: Option<&'a Path>,
     interrupted: bool,
     steering: &'a [QueuedMessage],
     follow_up: &'a [QueuedMessage],
@@ -107,10 +104,10 @@ impl<'a> JournalState<'a> {
 
     fn take(&mut self, record: &'a JournalRecord) {
         match record {
-            JournalRecord::Run { session_file, .. } => {
-                self.end_run();
-                self.file = Some(session_file);
-                self.interrupted = true;
+            JournalRecord::Run { .. } => {
+                // All of the run before is in the session file.
+                *self =
+                    Self { interrupted: true, steering: self.steering, follow_up: self.follow_up, ..Self::default() };
             }
             JournalRecord::Queue { steering, follow_up } => (self.steering, self.follow_up) = (steering, follow_up),
             JournalRecord::MessageStart { entry_id, parent_id, message } => {
@@ -137,15 +134,7 @@ impl<'a> JournalState<'a> {
                 self.started.push((tool_call_id, entry_id));
             }
             JournalRecord::ToolFinished { entry_id, message } => self.finished.push((entry_id, message)),
-            JournalRecord::Settled => self.end_run(),
         }
-    }
-
-    fn end_run(&mut self) {
-        self.interrupted = false;
-        self.open = None;
-        self.started.clear();
-        self.finished.clear();
     }
 }
 

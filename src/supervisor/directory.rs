@@ -1,6 +1,7 @@
 //! The directory of live sessions.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +51,14 @@ impl Supervisor {
         }
         let Some(path) = path else { return Err(SupervisorError::UnknownSession(id)) };
         self.refuse_when_closing()?;
+        // A task of its own: if the one who asks goes away, what is being read goes on, and the next one who asks must
+        // not begin beside it.
+        let supervisor = self.clone();
+        let loading = self.0.services.tasks.spawn("load session", async move { supervisor.load_once(id, path).await });
+        loading.await.unwrap_or(Err(SupervisorError::Failed))
+    }
+
+    async fn load_once(&self, id: SessionId, path: PathBuf) -> Result<SessionHandle, SupervisorError> {
         let cell = self.cell(&id);
         let live = cell.get_or_try_init(|| self.load(id.clone(), path)).await;
         match live {

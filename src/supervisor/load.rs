@@ -1,5 +1,6 @@
 //! Loading a session from its file, with what its crash journal still holds.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,13 +18,13 @@ use crate::agent::machine::Queues;
 use crate::agent::services::Services;
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::constants::{INTERRUPTED_MESSAGE, MAX_AMBIGUOUS, SESSION_MAILBOX};
+use crate::constants::{INTERRUPTED_MESSAGE, LOGIN_ENV_NOTICE, MAX_AMBIGUOUS, SESSION_MAILBOX};
 use crate::provider::clamp_level;
 use crate::session::context::build_context;
 use crate::session::entry::EntryBody;
 use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
-use crate::store::crash_journal::CrashJournal;
+use crate::store::crash_journal::{CrashJournal, JournalRecord};
 use crate::store::error::StoreError;
 use crate::store::session_file::{SessionFile, SyncMode};
 use crate::store::{names, record, recovery};
@@ -35,6 +36,9 @@ struct Stored {
     queues: Queues,
     interrupted: bool,
     notices: Vec<(&'static str, String)>,
+    journal_path: PathBuf,
+    /// Why the end of the last run is not in the file yet.
+    unrecovered: Option<String>,
 }
 
 impl Supervisor {
@@ -83,7 +87,7 @@ impl Supervisor {
         let mut stored = loaded.await.map_err(|_| SupervisorError::Failed)??;
         let env = self.0.login_env.get().await;
         stored.notices.push((
-            "login_shell_env",
+            LOGIN_ENV_NOTICE,
             "no client has sent an environment since the daemon started: tools use the login shell's; \
              set_env replaces it"
                 .to_owned(),
@@ -91,11 +95,11 @@ impl Supervisor {
         let extra = StoredSettings::of(&stored.tree);
         let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone()).await;
         stored.notices.extend(self.model_notices());
-        let journal_path = names::journal_path(&services.config.paths.journal_dir, &id);
         let opening = Opening {
             unsaved: Vec::new(),
             machine: self.machine(&extra, stored.queues.clone(), stored.interrupted),
-            journal: SessionJournal::new(&journal_path, stored.file.path().to_owned(), stored.queues),
+            journal: SessionJournal::new(&stored.journal_path, stored.file.path().to_owned(), stored.queues),
+            unrecovered: stored.unrecovered,
             settings,
             ring: self.ring(&id),
             notices: stored.notices,
@@ -117,21 +121,20 @@ impl Supervisor {
             Some((provider, id)) => self.named_model(&format!("{provider}/{id}"), &env).await,
             None => self.default_model(&env).await,
         };
-        let model: ModelChoice = found.map_err(|error| error.to_string()).map(|(spec, level)| {
+        let model: ModelChoice = found.ok().map(|(spec, level)| {
             let level = context.thinking_level.or(level).unwrap_or(default_level(&spec));
             let level = clamp_level(&spec.model, level);
             (spec, level)
         });
         let thinking = context.thinking_level.unwrap_or_default();
-        let (model, model_problem, thinking) = match model {
-            Ok((spec, level)) => (Some(spec), None, level),
-            Err(problem) => (None, Some(problem), thinking),
+        let (model, thinking) = match model {
+            Some((spec, level)) => (Some(spec), level),
+            None => (None, thinking),
         };
         SessionSettings {
             cwd: PathBuf::from(&tree.header.cwd),
             env,
             model,
-            model_problem,
             thinking,
             tools: tools.unwrap_or_else(default_tools),
         }
@@ -144,7 +147,7 @@ impl Supervisor {
         let (id, ring) = (opening.id.clone(), opening.ring.clone());
         let facts = Arc::new(LiveFacts::default());
         let handle = SessionHandle::new(id.clone(), ring.clone(), sender);
-        let actor = SessionActor::new(Arc::clone(&services), opening, Arc::clone(&facts), commands);
+        let actor = SessionActor::new(Arc::clone(&services), opening, Arc::clone(&facts), commands, handle.ending());
         let task = services.tasks.spawn("session", actor.run());
         let supervisor = self.clone();
         drop(services.tasks.spawn("session watch", async move {
@@ -172,20 +175,28 @@ fn read_stored(services: &Services, path: &Path, id: &SessionId) -> Result<Store
         notices.push(("damaged_lines", message));
     }
     let tree = SessionTree::from_entries(loaded.header, loaded.entries);
-    let mut stored = Stored { tree, file, queues: Queues::default(), interrupted: false, notices };
+    let mut stored = Stored {
+        tree,
+        file,
+        queues: Queues::default(),
+        interrupted: false,
+        notices,
+        journal_path: PathBuf::new(),
+        unrecovered: None,
+    };
     recover(services, &mut stored, id)?;
     stored.interrupted |= ends_interrupted(&stored.tree);
     Ok(stored)
 }
 
 fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(), SupervisorError> {
-    let journal_path = names::journal_path(&services.config.paths.journal_dir, id);
-    let records = CrashJournal::read(&journal_path)?;
+    let (journal_path, records) = find_journal(&services.config.paths.journal_dir, stored.file.path(), id)?;
+    stored.journal_path.clone_from(&journal_path);
     if records.is_empty() {
         return Ok(());
     }
     let now = clock::now_ms();
-    let recovered = recovery::recover(&stored.tree, stored.file.path(), &records, now, random);
+    let recovered = recovery::recover(&stored.tree, &records, now, random);
     if !recovered.append.is_empty() {
         let mut lines = Vec::new();
         let mut entries = Vec::new();
@@ -205,6 +216,16 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
                 tracing::info!(session = %id, %error, "crash journal left to the session's writer");
                 return Ok(());
             }
+            Err(error @ StoreError::Io { .. }) => {
+                // The session can be read all the same; the journal keeps the rest until the disk takes it.
+                let report = error.report();
+                tracing::warn!(session = %id, error = report, "cannot write what a crash journal holds");
+                stored.unrecovered = Some(format!(
+                    "the end of the last run is not in the session file yet: {report}; nothing is lost, and prompt \
+                     tries again"
+                ));
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -213,6 +234,31 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
     let left = if stored.queues.is_empty() { Vec::new() } else { vec![queue_record(&stored.queues)] };
     CrashJournal::open(&journal_path).reset(&left, SyncMode::Data)?;
     Ok(())
+}
+
+/// Finds the journal of a session file and reads it. One that names another file under the same id is adopted when
+/// that file is gone: the session was moved. Otherwise it is left to its file, and this one has a journal of its own.
+fn find_journal(
+    journal_dir: &Path,
+    session_file: &Path,
+    id: &SessionId,
+) -> Result<(PathBuf, Vec<JournalRecord>), StoreError> {
+    let path = names::journal_path(journal_dir, id);
+    let records = CrashJournal::read(&path)?;
+    match recovery::journal_of(&records) {
+        Some(other) if is_another_file(other, session_file) => {
+            let path = names::copy_journal_path(journal_dir, id, session_file);
+            let records = CrashJournal::read(&path)?;
+            Ok((path, records))
+        }
+        _ => Ok((path, records)),
+    }
+}
+
+/// Tells whether `other` is there and is not the same file under another name.
+fn is_another_file(other: &Path, file: &Path) -> bool {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    other != file && place(other).is_some_and(|other| Some(other) != place(file))
 }
 
 /// Tells whether the daemon was stopped, in order, in the middle of the last run.

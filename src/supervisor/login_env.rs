@@ -2,36 +2,45 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agentd_protocol::methods::EnvSource;
 use nix::unistd::{Uid, User};
 use tokio::io::AsyncReadExt;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::agent::services::Services;
 use crate::config::env::SessionEnv;
-use crate::constants::{LOGIN_ENV_TIMEOUT, MAX_LOGIN_ENV_BYTES};
+use crate::constants::{LOGIN_ENV_RETRY, LOGIN_ENV_TIMEOUT, MAX_LOGIN_ENV_BYTES};
 use crate::exec::{ExecCommand, Spawner};
 
-/// Asks the login shell once, when first needed.
+/// Asks the login shell once, when first needed; again after a while if it did not tell.
 pub(super) struct LoginEnv {
     services: Arc<Services>,
     env: OnceCell<SessionEnv>,
+    failed: Mutex<Option<Instant>>,
 }
 
 impl LoginEnv {
     pub(super) fn new(services: Arc<Services>) -> Self {
-        Self { services, env: OnceCell::new() }
+        Self { services, env: OnceCell::new(), failed: Mutex::default() }
     }
 
     /// Returns the environment; a bare one when the shell does not tell in time.
     pub(super) async fn get(&self) -> SessionEnv {
-        self.env.get_or_init(|| self.ask()).await.clone()
+        match self.env.get_or_try_init(|| self.ask()).await {
+            Ok(env) => env.clone(),
+            Err(bare) => bare,
+        }
     }
 
-    async fn ask(&self) -> SessionEnv {
+    /// Returns the bare environment as the error.
+    async fn ask(&self) -> Result<SessionEnv, SessionEnv> {
         let bare = bare_env();
+        if self.has_just_failed() {
+            return Err(SessionEnv::new(bare, EnvSource::LoginShell));
+        }
         let asked = tokio::time::timeout(LOGIN_ENV_TIMEOUT, ask_shell(&self.services.spawner, &bare)).await;
         let vars = match asked {
             Ok(Ok(output)) => parse(&output),
@@ -44,8 +53,16 @@ impl LoginEnv {
                 BTreeMap::new()
             }
         };
-        let vars = if vars.contains_key("PATH") { vars } else { bare };
-        SessionEnv::new(vars, EnvSource::LoginShell)
+        if vars.contains_key("PATH") {
+            return Ok(SessionEnv::new(vars, EnvSource::LoginShell));
+        }
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Err(SessionEnv::new(bare, EnvSource::LoginShell))
+    }
+
+    fn has_just_failed(&self) -> bool {
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|at| at.elapsed() < LOGIN_ENV_RETRY)
     }
 }
 

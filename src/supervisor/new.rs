@@ -45,8 +45,8 @@ pub struct NewSession {
     pub parent_session: Option<String>,
 }
 
-/// The model of a session, or why it has none.
-pub(super) type ModelChoice = Result<(Arc<ModelSpec>, ThinkingLevel), String>;
+/// The model of a session, if there is one that can be used. Why there is none is the answer to its first prompt.
+pub(super) type ModelChoice = Option<(Arc<ModelSpec>, ThinkingLevel)>;
 
 impl Supervisor {
     /// Makes a session. Nothing of it is on disk before its first prompt.
@@ -86,6 +86,7 @@ impl Supervisor {
                 path,
                 Queues::default(),
             ),
+            unrecovered: None,
             settings: settings(new, model),
             ring: self.ring(&id),
             notices: self.model_notices(),
@@ -100,8 +101,8 @@ impl Supervisor {
 
     async fn choose_model(&self, new: &NewSession) -> Result<ModelChoice, SupervisorError> {
         let found = match &new.model {
-            Some(name) => Ok(self.named_model(name, &new.env).await?),
-            None => self.default_model(&new.env).await.map_err(|error| error.to_string()),
+            Some(name) => Some(self.named_model(name, &new.env).await?),
+            None => self.default_model(&new.env).await.ok(),
         };
         Ok(found.map(|(spec, level)| {
             let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));
@@ -174,7 +175,7 @@ fn first_entries(new: &NewSession, model: &ModelChoice) -> Vec<EntryBody> {
     if let Some(name) = new.name.as_deref().map(str::trim).filter(|name| !name.is_empty()) {
         entries.push(EntryBody::SessionInfo { name: name.to_owned() });
     }
-    if let Ok((spec, level)) = model {
+    if let Some((spec, level)) = model {
         entries.push(EntryBody::ModelChange { provider: spec.model.provider.clone(), model_id: spec.model.id.clone() });
         entries.push(EntryBody::ThinkingLevelChange(*level));
     }
@@ -189,18 +190,11 @@ fn stored(new: &NewSession) -> StoredSettings {
 }
 
 fn settings(new: NewSession, model: ModelChoice) -> SessionSettings {
-    let (model, model_problem, thinking) = match model {
-        Ok((spec, level)) => (Some(spec), None, level),
-        Err(problem) => (None, Some(problem), ThinkingLevel::Off),
+    let (model, thinking) = match model {
+        Some((spec, level)) => (Some(spec), level),
+        None => (None, ThinkingLevel::Off),
     };
-    SessionSettings {
-        cwd: new.cwd,
-        env: new.env,
-        model,
-        model_problem,
-        thinking,
-        tools: new.tools.unwrap_or_else(default_tools),
-    }
+    SessionSettings { cwd: new.cwd, env: new.env, model, thinking, tools: new.tools.unwrap_or_else(default_tools) }
 }
 
 pub(super) fn default_tools() -> Vec<String> {

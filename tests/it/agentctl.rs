@@ -1,11 +1,14 @@
 //! The command-line client, as scripts use it.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Daemon, Home, agentctl, bounded};
+use crate::harness::{Client, Daemon, Home, agentctl, bounded, wait_for_exit};
 use crate::model_server::ModelServer;
 
 fn command(home: &Home, args: &[&str]) -> Command {
@@ -87,12 +90,22 @@ async fn a_detached_run_is_waited_for_tailed_and_aborted() {
     let started = ctl(home, &["run", "-d", "-c", "go on"]).await;
     assert_eq!(out(&started).trim(), id, "-c goes on in the session used last in this directory");
     server.request(2).await;
-    let mut tail = command(home, &["tail", "--json", &id]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut tail =
+        command(home, &["tail", "--json", &id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(tail.stderr.take().unwrap()).lines();
+    let attached = tokio::task::spawn_blocking(move || (told.next().unwrap().unwrap(), told));
+    let (attached, _told) = bounded("tail's first words", attached).await.unwrap();
+    assert!(attached.starts_with("from "), "{attached}");
     let aborted = ctl(home, &["abort", &id]).await;
     assert_eq!(aborted.status.code(), Some(0));
     assert_eq!(ctl(home, &["wait", &id]).await.status.code(), Some(4), "the last run was aborted");
-    tail.kill().unwrap();
-    tail.wait().unwrap();
+    let mut seen = BufReader::new(tail.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let settled = move || (seen.find(|line| line.contains("agent_settled")).unwrap(), seen);
+    let (settled, _seen) = bounded("the end of the run", tokio::task::spawn_blocking(settled)).await.unwrap();
+    let settled: Value = serde_json::from_str(&settled).unwrap();
+    assert_eq!((&settled["sessionId"], &settled["event"]["reason"]), (&json!(id), &json!("aborted")));
+    kill(Pid::from_raw(i32::try_from(tail.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(wait_for_exit(&mut tail, "tail").code(), Some(0));
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@ use std::os::unix::net::UnixStream as StdStream;
 
 use agentd_protocol::client::{Call, Client, ClientError, Events, Notification};
 use agentd_protocol::connect::{self, ConnectError};
-use agentd_protocol::methods::{Initialize, InitializeParams, Method};
-use agentd_protocol::{PROTOCOL_VERSION, version};
+use agentd_protocol::methods::{
+    EnvSource, GetState, Initialize, InitializeParams, Method, SessionParams, SetEnv, SetEnvParams,
+};
+use agentd_protocol::{PROTOCOL_VERSION, SessionId, version};
 use anyhow::Result;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -77,6 +79,20 @@ impl Link {
     pub(crate) async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
         let client = self.client.clone();
         self.keeping_events(client.call::<M>(params)).await
+    }
+
+    /// Gives this program's environment to a session that has no client's, because the daemon was restarted: without it
+    /// the session's tools and its model may miss what they had.
+    ///
+    /// # Errors
+    /// There is no such session, or the connection has ended.
+    pub(crate) async fn lend_environment(&mut self, session_id: &SessionId) -> Result<(), ClientError> {
+        let session_id = Some(session_id.clone());
+        let state = self.call::<GetState>(&SessionParams { session_id: session_id.clone() }).await?;
+        if state.env_source == EnvSource::LoginShell {
+            self.call::<SetEnv>(&SetEnvParams { session_id, env: connect::environment() }).await?;
+        }
+        Ok(())
     }
 
     /// Like [`Link::call`], for a call that was sent before.

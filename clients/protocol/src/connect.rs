@@ -373,15 +373,18 @@ fn find_program(lookup: Lookup<'_>, exe: Option<&Path>) -> Option<PathBuf> {
 ///
 /// Variables and directories that are not UTF-8 cannot be sent and are left out.
 pub fn front_params(name: &str, version: &str) -> FrontParams {
-    let utf8 = |text: OsString| text.into_string().ok();
-    let env: BTreeMap<String, String> =
-        std::env::vars_os().filter_map(|(name, value)| Some((utf8(name)?, utf8(value)?))).collect();
     FrontParams {
-        cwd: std::env::current_dir().ok().and_then(|dir| utf8(dir.into_os_string())),
-        env: Some(env),
+        cwd: std::env::current_dir().ok().and_then(|dir| dir.into_os_string().into_string().ok()),
+        env: Some(environment()),
         name: Some(name.to_owned()),
         version: Some(version.to_owned()),
     }
+}
+
+/// Returns the environment of this process, without what is not UTF-8.
+pub fn environment() -> BTreeMap<String, String> {
+    let utf8 = |text: OsString| text.into_string().ok();
+    std::env::vars_os().filter_map(|(name, value)| Some((utf8(name)?, utf8(value)?))).collect()
 }
 
 /// Connects, introduces this process with `front`, and returns once the daemon has taken the introduction. With a

@@ -302,7 +302,8 @@ pub struct DaemonStatus {
     pub clients: Vec<ClientStatus>,
     /// Tools that did not stop when told and were abandoned since the start.
     pub abandoned_tools: u64,
-    /// State of the session index: `ready`, `rebuilding`, or why it cannot be used.
+    /// State of the session index, for people: `opening`, `ready`, `comparing with the session files` (either with `; `
+    /// and what is amiss), `stopped: ` and why, or `closed`.
     pub index: String,
     /// How tools are confined: `none` while they run unconfined.
     pub confinement: String,
@@ -372,7 +373,7 @@ pub struct NewSessionParams {
     /// Names of the tools it may use; the default set when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Permission mode: `read-only`, `ask`, `auto-edit` or `full`.
+    /// Permission mode. There is only `full` yet: tools run unconfined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Most turns of one run, 1 to 1000000; 50 when left out.
@@ -445,7 +446,7 @@ pub struct ListSessionsResult {
 pub struct SessionRow {
     /// Its id; a derived one for a second file with the same id.
     pub session_id: SessionId,
-    /// Its file; absent until the first prompt.
+    /// Its file. A session is listed once it has one, that is from its first prompt on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_file: Option<String>,
     /// Working directory.
@@ -689,7 +690,7 @@ pub enum Disposition {
     Started,
     /// It waits in a queue.
     Queued,
-    /// It was dealt with without a run.
+    /// It was dealt with without a run. Nothing is yet: only messages that are commands will be.
     Handled,
 }
 
@@ -734,7 +735,7 @@ pub struct WaitResult {
     /// How the last run since the session was loaded ended; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<RunEnd>,
-    /// What went wrong, for reason `error`.
+    /// What went wrong, for the reasons `error`, `storage` and `length` where there is more to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }

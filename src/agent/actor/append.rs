@@ -4,7 +4,7 @@ use agentd_protocol::message::Message;
 use tokio::task::JoinHandle;
 
 use super::SessionActor;
-use super::journal::QueueWrite;
+use super::journal::{QueueSave, QueueWrite};
 use crate::agent::event::Event;
 use crate::agent::handle::SessionError;
 use crate::agent::machine::{NewEntry, Queues};
@@ -60,7 +60,7 @@ impl SessionActor {
             Err(error) => return self.fail_jobs(&SessionError::Storage(error.to_string())),
         };
         let Some(mut file) = self.file.take() else {
-            return self.fail_jobs(&SessionError::Failed);
+            return self.on_written(Written::Lost);
         };
         if file.is_empty() && !encoded.iter().any(is_conversation) {
             // Settings of a session in which nothing was said yet: no file for them alone, as in pi.
@@ -112,7 +112,11 @@ impl SessionActor {
 
     pub(super) fn start_save_queue(&mut self, queues: Queues) {
         let sync = self.sync_mode(true);
-        let Some(write) = self.journal.begin_queue_write(queues) else { return };
+        let write = match self.journal.begin_queue_write(queues) {
+            QueueSave::Write(write) => write,
+            QueueSave::AsSaved => return,
+            QueueSave::Lost => return self.on_written(Written::Lost),
+        };
         let handle = self.services.tasks.spawn_blocking(move || {
             let mut write = write;
             let result = write.perform(sync);
@@ -147,7 +151,11 @@ impl SessionActor {
                     self.fail_jobs(&error.into());
                 }
             }
-            Written::Lost => self.fail_jobs(&SessionError::Failed),
+            Written::Lost => {
+                // Neither the file nor the journal can be used any more; the next load opens them anew.
+                self.closing = true;
+                self.fail_jobs(&SessionError::Failed);
+            }
         }
     }
 

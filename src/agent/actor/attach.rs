@@ -38,6 +38,9 @@ impl SessionActor {
         } else if is_new {
             let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
             self.publish(Event::ClientAttached { name: request.client.name.to_string(), clients });
+            for (kind, message) in std::mem::take(&mut self.notices) {
+                self.publish(Event::Notice { kind, message });
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::agent::handle::{Answer, Client, Command, Reply, SessionError, UserInp
 use crate::agent::machine::{Effect, Input, NewEntry, Stop};
 use crate::clock;
 use crate::config::env::SessionEnv;
+use crate::constants::LOGIN_ENV_NOTICE;
 use crate::session::entry::EntryBody;
 use crate::session::settings::StoredSettings;
 
@@ -55,7 +56,7 @@ impl SessionActor {
             Command::GetStats(reply) => self.answer_read(reply, |actor| Ok(actor.stats())),
             Command::GetEnv(reply) => self.answer_read(reply, |actor| Ok(actor.settings.env.clone())),
             Command::SetName(name, reply) => self.set_name(&name, reply),
-            Command::SetModel(name, reply) => self.set_model(&name, reply),
+            Command::SetModel(name, reply) => self.set_model(name, reply),
             Command::SetThinkingLevel(level, reply) => self.set_thinking_level(level, reply),
             Command::CycleThinkingLevel(reply) => self.cycle_thinking_level(reply),
             Command::GetThinkingLevels(reply) => self.answer_read(reply, |actor| Ok(actor.thinking_levels())),
@@ -101,7 +102,9 @@ impl SessionActor {
 
     /// Tells whether nothing would be missed if the session left memory.
     pub(super) fn can_unload(&self) -> bool {
-        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty()
+        // Without a file it could not be loaded again.
+        let has_file = self.file.as_ref().is_some_and(|file| !file.is_empty());
+        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty() && has_file
     }
 
     fn stop(&mut self, why: Stop, reply: Reply<Empty>) {
@@ -133,11 +136,23 @@ impl SessionActor {
         })));
     }
 
-    pub(super) fn append_one(&mut self, body: EntryBody) -> EntryId {
-        let id = self.tree.new_entry_id(rand_u32);
-        let entries = vec![NewEntry { id: id.clone(), body }];
+    /// Changes the session in its turn, on what the requests before have left of it. What the change queues comes
+    /// before all that waits.
+    pub(super) fn change_in_turn(&mut self, change: impl FnOnce(&mut Self) + Send + 'static) {
+        self.jobs.push_back(Job::Read(Box::new(move |actor| {
+            let waiting = std::mem::take(&mut actor.jobs);
+            change(actor);
+            actor.jobs.extend(waiting);
+        })));
+    }
+
+    /// Appends entries in one write, and returns the id of the last.
+    pub(super) fn append_all(&mut self, bodies: Vec<EntryBody>) -> Option<EntryId> {
+        let with_id = |body| NewEntry { id: self.tree.new_entry_id(rand_u32), body };
+        let entries: Vec<NewEntry> = bodies.into_iter().map(with_id).collect();
+        let last = entries.last().map(|entry| entry.id.clone());
         self.jobs.push_back(Job::Effect(Effect::Append { entries, sync: false }));
-        id
+        last
     }
 
     pub(super) fn emit_in_turn(&mut self, event: Event) {
@@ -150,15 +165,16 @@ impl SessionActor {
             let message = "the name must not be empty".to_owned();
             return drop(reply.send(Err(SessionError::InvalidParam { param: "name", message })));
         }
-        self.append_one(EntryBody::SessionInfo { name: name.clone() });
+        self.append_all(vec![EntryBody::SessionInfo { name: name.clone() }]);
         self.emit_in_turn(Event::SessionInfoChanged { name: Some(name) });
         self.answer_written(reply, |_| Empty {});
     }
 
     /// Obeys settings from now on, and keeps them in the session when they change something.
     fn store_settings(&mut self, set: StoredSettings, reply: Reply<Empty>) {
-        if self.machine.configure(&set) {
-            let id = self.append_one(set.entry());
+        if self.machine.configure(&set)
+            && let Some(id) = self.append_all(vec![set.entry()])
+        {
             self.jobs.push_back(Job::Effect(Effect::EmitEntry(id)));
         }
         self.answer_written(reply, |_| Empty {});
@@ -166,6 +182,8 @@ impl SessionActor {
 
     fn set_env(&mut self, env: BTreeMap<String, String>, reply: Reply<Empty>) {
         self.settings.env = SessionEnv::new(env, EnvSource::Client);
+        self.notices.retain(|(kind, _)| *kind != LOGIN_ENV_NOTICE);
+        self.change_in_turn(Self::find_lost_model);
         self.answer_written(reply, |_| Empty {});
     }
 

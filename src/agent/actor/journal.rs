@@ -40,6 +40,16 @@ pub(super) struct QueueWrite {
     queues: Queues,
 }
 
+/// What there is to do to save the queues.
+pub(super) enum QueueSave {
+    /// Write them.
+    Write(QueueWrite),
+    /// Nothing: they are saved as they are.
+    AsSaved,
+    /// It cannot be done: a write that failed for good took the journal with it.
+    Lost,
+}
+
 impl Journal {
     /// Returns the journal at `path` of the session in `session_file`; `queues` are saved in it already.
     pub(crate) fn new(path: &Path, session_file: PathBuf, queues: Queues) -> Self {
@@ -145,16 +155,16 @@ impl Journal {
         }
     }
 
-    /// Begins to write the queues; `None` when they are saved as they are.
-    pub(super) fn begin_queue_write(&mut self, queues: Queues) -> Option<QueueWrite> {
+    /// Begins to write the queues.
+    pub(super) fn begin_queue_write(&mut self, queues: Queues) -> QueueSave {
         if queues == self.saved_queues {
-            return None;
+            return QueueSave::AsSaved;
         }
-        let file = self.file.take()?;
+        let Some(file) = self.file.take() else { return QueueSave::Lost };
         let mut records = std::mem::take(&mut self.pending);
         self.flush_at = None;
         records.push(queue_record(&queues));
-        Some(QueueWrite { file, records, queues })
+        QueueSave::Write(QueueWrite { file, records, queues })
     }
 
     pub(super) fn end_queue_write(&mut self, write: QueueWrite, is_written: bool) {

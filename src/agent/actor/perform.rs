@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::SessionActor;
 use crate::agent::event::Event;
 use crate::agent::handle::{Answer, Reply, SessionError};
-use crate::agent::machine::{Effect, Input, Outcome, Refusal, ReplyId};
+use crate::agent::machine::{Effect, Input, Outcome, Refusal, ReplyId, Untold};
 use crate::constants::COALESCE_WINDOW;
 
 /// Answers a request once what it waited for is written, or has failed.
@@ -95,12 +95,18 @@ impl SessionActor {
             }
             Effect::Reply(to, outcome) => self.send_reply(to, outcome),
             Effect::Step => self.feed(Input::Step),
-            Effect::Settled => self.on_settled(),
+            Effect::Settled { is_whole } => self.on_settled(is_whole),
         }
     }
 
-    fn on_settled(&mut self) {
-        self.journal.settle(self.machine.queues());
+    fn on_settled(&mut self, is_whole: bool) {
+        // A run that was given up may have left tools that do not end; what they print is nobody's any more.
+        self.tools.clear();
+        if is_whole {
+            self.journal.settle(self.machine.queues());
+        } else {
+            self.closing = true;
+        }
         self.ring.settle();
         self.delta_drop = self.ring.next_drop();
     }
@@ -134,33 +140,24 @@ impl SessionActor {
         }
     }
 
-    /// A barrier failed: what waited behind it must not happen.
+    /// A barrier failed: what waited behind it and depends on it must not happen.
     pub(super) fn fail_jobs(&mut self, error: &SessionError) {
-        let mut announced = true;
-        let mut kept = Vec::new();
+        let mut untold = Untold::default();
         for job in std::mem::take(&mut self.jobs) {
             match job {
-                Job::Read(read) => kept.push(Job::Read(read)),
                 Job::Answer(answer) => answer(self, Err(error.clone())),
-                Job::Effect(Effect::Reply(to, _)) => {
-                    if let Some(sender) = self.replies.senders.remove(&to) {
+                Job::Effect(effect) if untold.takes(&effect) => {
+                    if let Effect::Reply(to, _) = effect
+                        && let Some(sender) = self.replies.senders.remove(&to)
+                    {
                         sender.refuse(error.clone());
                     }
                 }
-                Job::Effect(Effect::Emit(Event::AgentStart)) => announced = false,
-                Job::Effect(
-                    effect @ (Effect::CancelRequest(_)
-                    | Effect::CancelTool(_)
-                    | Effect::CancelRetry(_)
-                    | Effect::Settled
-                    | Effect::Prepare),
-                ) => kept.push(Job::Effect(effect)),
-                Job::Effect(_) => {}
+                kept @ (Job::Read(_) | Job::Effect(_)) => self.jobs.push_back(kept),
             }
         }
         let saved = self.journal.saved_queues().clone();
-        self.feed(Input::AppendFailed { message: error.to_string(), announced, saved });
-        self.jobs.extend(kept);
+        self.feed(Input::AppendFailed { message: error.to_string(), untold, saved });
     }
 }
 

@@ -16,6 +16,7 @@ use crate::resources::{self, PromptFacts};
 use crate::session::context::merge_system_messages;
 use crate::session::entry::{Entry, EntryBody};
 use crate::session::tree::SessionTree;
+use crate::store::error::StoreError;
 use crate::store::session_file::SessionFile;
 use crate::tools::ToolUsage;
 
@@ -24,13 +25,28 @@ pub(super) struct PrepareResult {
     file: Option<SessionFile>,
     foreign: Vec<Entry>,
     found: Result<Found, Refusal>,
+    /// What is in memory is no longer the session: its file is lost, or another one has taken its place.
+    is_stale: bool,
+}
+
+impl PrepareResult {
+    fn refused(file: Option<SessionFile>, refusal: Refusal, is_stale: bool) -> Self {
+        Self { file, foreign: Vec::new(), found: Err(refusal), is_stale }
+    }
 }
 
 struct Found {
-    /// A model for a session that had none.
-    model: Option<(Arc<ModelSpec>, Option<ThinkingLevel>)>,
+    /// A model for a session that had none to ask.
+    model: Option<FoundModel>,
     /// The system prompt as it must be now.
     sections: Map<String, Value>,
+}
+
+enum FoundModel {
+    /// The one that the branch names can be used again.
+    Again(Arc<ModelSpec>),
+    /// The branch names none; this is the default, with the level that it is configured with.
+    First(Arc<ModelSpec>, Option<ThinkingLevel>),
 }
 
 /// Waits for the preparation that is under way, for ever when there is none.
@@ -39,7 +55,7 @@ pub(super) async fn finished(prepare: &mut Option<JoinHandle<PrepareResult>>) ->
     let result = handle.await.unwrap_or_else(|panic| {
         tracing::error!(panicked = panic.is_panic(), "preparing a run failed");
         let why = "preparing the run failed because of a fault of the daemon; its log says more";
-        PrepareResult { file: None, foreign: Vec::new(), found: Err(Refusal::WrongState(why)) }
+        PrepareResult::refused(None, Refusal::WrongState(why), true)
     });
     *prepare = None;
     result
@@ -47,55 +63,53 @@ pub(super) async fn finished(prepare: &mut Option<JoinHandle<PrepareResult>>) ->
 
 impl SessionActor {
     pub(super) fn start_prepare(&mut self) {
-        if self.settings.model.is_none()
-            && let Some(problem) = self.settings.model_problem.clone()
-            && self.tree.entries().iter().any(|entry| matches!(entry.body, EntryBody::ModelChange { .. }))
-        {
-            // The session has a model that is not configured any more; another one is not chosen silently.
-            return self.feed(Input::Prepared(Err(Refusal::UnknownModel(problem))));
+        if let Some(problem) = self.unrecovered.clone() {
+            // The next load tries again.
+            self.closing = true;
+            return self.feed(Input::Prepared(Err(Refusal::Storage(problem))));
         }
         let Some(file) = self.file.take() else {
             return self.feed(Input::Prepared(Err(Refusal::Storage("the session file is lost".to_owned()))));
         };
         let (cwd, env) = (self.settings.cwd.clone(), self.settings.env.clone());
         let services = Arc::clone(&self.services);
-        let has_model = self.settings.model.is_some();
+        let (has_model, lost) = (self.settings.model.is_some(), self.lost_model());
         let tools = self.services.tools.usages(&self.settings.tools);
         self.prepare = Some(self.services.tasks.spawn_blocking(move || {
             let mut file = file;
             let foreign = match file.refresh() {
                 Ok(foreign) => foreign.entries,
                 Err(error) => {
-                    let refusal = Refusal::Storage(error.report());
-                    return PrepareResult { file: Some(file), foreign: Vec::new(), found: Err(refusal) };
+                    let is_stale = matches!(error, StoreError::Changed { .. });
+                    return PrepareResult::refused(Some(file), Refusal::Storage(error.report()), is_stale);
                 }
             };
             let found = check_cwd(&cwd).and_then(|()| {
-                let model = if has_model {
-                    None
-                } else {
-                    let found = services.models.refresh().default_model(&env, None);
-                    Some(found.map_err(|error| Refusal::NoModel(error.to_string()))?)
+                let model = match lost {
+                    _ if has_model => None,
+                    // Another one is not chosen silently.
+                    Some(name) => Some(FoundModel::Again(services.models.refresh().resolve(&name, &env)?.0)),
+                    None => {
+                        let (spec, level) = services.models.refresh().default_model(&env, None)?;
+                        Some(FoundModel::First(spec, level))
+                    }
                 };
                 Ok(Found { model, sections: current_sections(cwd, &env, tools, &services) })
             });
-            PrepareResult { file: Some(file), foreign, found }
+            PrepareResult { file: Some(file), foreign, found, is_stale: false }
         }));
     }
 
     pub(super) fn on_prepared(&mut self, result: PrepareResult) {
-        self.file = result.file.or(self.file.take());
+        self.file = result.file;
+        self.closing |= result.is_stale;
         self.adopt_foreign(result.foreign);
         let prepared = result.found.map(|found| {
             let mut entries = Vec::new();
-            if let Some((spec, level)) = found.model {
-                entries.push(EntryBody::ModelChange {
-                    provider: spec.model.provider.clone(),
-                    model_id: spec.model.id.clone(),
-                });
-                let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));
-                entries.push(EntryBody::ThinkingLevelChange(level));
-                self.use_model(spec, level);
+            match found.model {
+                Some(FoundModel::Again(spec)) => self.take_back_model(spec),
+                Some(FoundModel::First(spec, level)) => entries.extend(self.use_first_model(spec, level)),
+                None => {}
             }
             let tools = self.services.tools.definitions(&self.settings.tools);
             if let Some(system) = system_change(&self.tree, &found.sections, tools) {
@@ -104,6 +118,16 @@ impl SessionActor {
             Prepared { entries }
         });
         self.feed(Input::Prepared(prepared));
+    }
+}
+
+impl SessionActor {
+    /// Asks a model from now on, and returns the entries that say so.
+    fn use_first_model(&mut self, spec: Arc<ModelSpec>, level: Option<ThinkingLevel>) -> [EntryBody; 2] {
+        let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));
+        let (provider, model_id) = (spec.model.provider.clone(), spec.model.id.clone());
+        self.use_model(spec, level);
+        [EntryBody::ModelChange { provider, model_id }, EntryBody::ThinkingLevelChange(level)]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_protocol::ToolCallId;
+use agentd_protocol::EntryId;
 use agentd_protocol::message::Message;
 use agentd_protocol::methods::{EndedTool, RunningTool};
 
@@ -27,13 +27,13 @@ impl PublishedTools {
                 self.0.push(PublishedTool { start: Arc::clone(start), output: String::new(), ended: None });
             }
             Event::ToolExecutionUpdate { call, delta } => {
-                if let Some(tool) = self.find(&call.id) {
+                if let Some(tool) = self.find(&call.entry_id) {
                     tool.output.push_str(delta);
                     keep_tail(&mut tool.output, TOOL_OUTPUT_BYTES);
                 }
             }
             Event::ToolExecutionEnd { call, result, is_error, duration_ms, .. } => {
-                if let Some(tool) = self.find(&call.id) {
+                if let Some(tool) = self.find(&call.entry_id) {
                     // The result says it all; the output is not sent twice.
                     tool.output = String::new();
                     let result = (**result).clone();
@@ -41,8 +41,8 @@ impl PublishedTools {
                 }
             }
             Event::MessageEnd(entry) => {
-                if let Message::ToolResult(result) = &*entry.message {
-                    self.0.retain(|tool| tool.start.id != result.tool_call_id);
+                if matches!(*entry.message, Message::ToolResult(_)) {
+                    self.0.retain(|tool| tool.start.entry_id != entry.id);
                 }
             }
             Event::AgentSettled { .. } => self.0.clear(),
@@ -62,8 +62,8 @@ impl PublishedTools {
         tools.collect()
     }
 
-    fn find(&mut self, id: &ToolCallId) -> Option<&mut PublishedTool> {
-        self.0.iter_mut().find(|tool| tool.start.id == *id)
+    fn find(&mut self, id: &EntryId) -> Option<&mut PublishedTool> {
+        self.0.iter_mut().find(|tool| tool.start.entry_id == *id)
     }
 }
 

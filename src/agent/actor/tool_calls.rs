@@ -1,10 +1,12 @@
 //! Tool calls: checking, running, their output as it comes, and stopping them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::ToolCallId;
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{ContentBlock, ToolCall, ToolResult};
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -15,6 +17,12 @@ use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
 use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput, ToolRegistry};
+
+/// Result of a call that did not end when it was stopped, or never began (pi's words).
+const ABORTED: &str = "Operation aborted";
+/// Result of a call whose code failed.
+const TOOL_FAULT: &str = "The tool failed because of a fault of the daemon; its log says more. What it had done until \
+                          then may remain done.";
 
 /// A tool that runs.
 pub(super) struct LiveTool {
@@ -28,12 +36,12 @@ pub(super) struct LiveTool {
     _guard: DropGuard,
 }
 
-/// What a tool's task says.
+/// What a tool's task says. The call is named by the entry of its result, which no other call ever has.
 pub(super) enum ToolMessage {
     /// It prints.
-    Progress(ToolCallId, Progress),
+    Progress(EntryId, Progress),
     /// It has ended, after so long. Boxed: a channel holds room for dozens of messages, in every session.
-    Ended(ToolCallId, Box<ToolOutput>, Duration),
+    Ended(EntryId, Box<ToolOutput>, Duration),
 }
 
 impl LiveTool {
@@ -49,7 +57,7 @@ impl SessionActor {
             Ok(_) => Ok(()),
             Err(output) => Err(tool_end(output, None)),
         };
-        self.feed(Input::ToolValidated { call: start.id.clone(), verdict });
+        self.feed(Input::ToolValidated { call: start.entry_id.clone(), verdict });
     }
 
     fn invocation(&self, start: &ToolStart) -> Result<ToolInvocation, ToolOutput> {
@@ -65,15 +73,15 @@ impl SessionActor {
     }
 
     pub(super) fn start_tool(&mut self, start: Arc<ToolStart>) {
-        if !self.machine.wants_tool(&start.id) {
-            let end = tool_end(aborted_output(), None);
-            return self.feed(Input::ToolFinished { call: start.id.clone(), end });
+        if !self.machine.wants_tool(&start.entry_id) {
+            let end = tool_end(error_output(ABORTED), None);
+            return self.feed(Input::ToolFinished { call: start.entry_id.clone(), end });
         }
         let invocation = match self.invocation(&start) {
             Ok(invocation) => invocation,
             Err(output) => {
                 let end = tool_end(output, None);
-                return self.feed(Input::ToolFinished { call: start.id.clone(), end });
+                return self.feed(Input::ToolFinished { call: start.entry_id.clone(), end });
             }
         };
         let cancel = self.services.tasks.cancel_token().child_token();
@@ -89,9 +97,11 @@ impl SessionActor {
             call_id: start.id.clone(),
             command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
         };
+        // Before the tool can do anything: after a kill, nobody must think that it had not begun.
+        self.journal.note_tool_started(&start);
         let tools = Arc::clone(&self.services.tools);
         let out = self.tool_messages.0.clone();
-        let call = start.id.clone();
+        let call = start.entry_id.clone();
         let token = cancel.clone();
         drop(self.services.tasks.spawn("tool call", async move {
             run_tool(tools, invocation, context, progress_in, out, call, token).await;
@@ -103,8 +113,7 @@ impl SessionActor {
             _guard: cancel.clone().drop_guard(),
             cancel,
         };
-        self.tools.insert(start.id.clone(), live);
-        self.journal.note_tool_started(&start);
+        self.tools.insert(start.entry_id.clone(), live);
     }
 
     /// Returns the environment of a tool's children: the session's without keys, and what tells them where they are.
@@ -133,7 +142,7 @@ impl SessionActor {
         env
     }
 
-    pub(super) fn cancel_tool(&mut self, call: &ToolCallId) {
+    pub(super) fn cancel_tool(&mut self, call: &EntryId) {
         if let Some(tool) = self.tools.get(call) {
             tool.cancel.cancel();
         }
@@ -152,7 +161,7 @@ impl SessionActor {
         }
     }
 
-    fn on_progress(&mut self, call: &ToolCallId, progress: Progress) {
+    fn on_progress(&mut self, call: &EntryId, progress: Progress) {
         let Some(tool) = self.tools.get_mut(call) else { return };
         match progress {
             Progress::Started => {
@@ -171,13 +180,13 @@ impl SessionActor {
 
     pub(super) fn flush_tool_output(&mut self, now: Instant) {
         let due = self.tools.iter().filter(|(_, tool)| tool.flush_at().is_some_and(|at| at <= now));
-        let due: Vec<ToolCallId> = due.map(|(call, _)| call.clone()).collect();
+        let due: Vec<EntryId> = due.map(|(call, _)| call.clone()).collect();
         for call in due {
             self.publish_output(&call);
         }
     }
 
-    fn publish_output(&mut self, call: &ToolCallId) {
+    fn publish_output(&mut self, call: &EntryId) {
         let Some(tool) = self.tools.get_mut(call).filter(|tool| !tool.pending.is_empty()) else { return };
         let delta = std::mem::take(&mut tool.pending);
         tool.next_update = Instant::now() + TOOL_UPDATE_INTERVAL;
@@ -193,11 +202,11 @@ async fn run_tool(
     context: ToolContext,
     mut progress: mpsc::Receiver<Progress>,
     out: mpsc::Sender<ToolMessage>,
-    call: ToolCallId,
+    call: EntryId,
     cancel: CancellationToken,
 ) {
     let begun = Instant::now();
-    let run = tools.run(invocation, context);
+    let run = AssertUnwindSafe(tools.run(invocation, context)).catch_unwind();
     tokio::pin!(run);
     let abandoned = async {
         cancel.cancelled().await;
@@ -213,8 +222,9 @@ async fn run_tool(
                 Some(item) => drop(out.send(ToolMessage::Progress(call.clone(), item)).await),
                 None => is_printing = false,
             },
-            output = &mut run => break output,
-            () = &mut abandoned => break aborted_output(),
+            // The panic itself was logged by the panic hook.
+            output = &mut run => break output.unwrap_or_else(|_| error_output(TOOL_FAULT)),
+            () = &mut abandoned => break error_output(ABORTED),
         }
     };
     while let Ok(item) = progress.try_recv() {
@@ -227,10 +237,10 @@ fn tool_end(output: ToolOutput, duration_ms: Option<u64>) -> ToolEnd {
     ToolEnd { result: Arc::new(output.result), is_error: output.is_error, duration_ms }
 }
 
-fn aborted_output() -> ToolOutput {
+fn error_output(text: &str) -> ToolOutput {
     ToolOutput {
         result: ToolResult {
-            content: vec![ContentBlock::text("Operation aborted")],
+            content: vec![ContentBlock::text(text)],
             details: Some(json!({})),
             structured_content: None,
         },

@@ -91,8 +91,8 @@ pub(super) struct Pause {
 pub(super) struct Starting {
     /// The prompt; `None` for `continue`.
     pub user: Option<QueuedMessage>,
-    /// Who is answered.
-    pub reply: ReplyId,
+    /// Who is answered: who sent it, and who sent it again meanwhile.
+    pub replies: Vec<ReplyId>,
 }
 
 /// A response that is being read.
@@ -135,6 +135,8 @@ pub(super) struct Run {
     pub stop_replies: Vec<ReplyId>,
     /// What went wrong last.
     pub error: Option<String>,
+    /// Whether clients are sure to have been told of the run: a step is taken only after that.
+    pub is_announced: bool,
 }
 
 impl Machine {
@@ -175,8 +177,8 @@ impl Machine {
             Input::ToolFinished { call, end } => self.on_tool_finished(moment, &call, end),
             Input::RetryDue(retry) => self.on_retry_due(moment, retry),
             Input::Step => self.on_step(moment),
-            Input::AppendFailed { message, announced, saved } => {
-                self.on_append_failed(moment, message, announced, saved);
+            Input::AppendFailed { message, untold, saved } => {
+                self.on_append_failed(moment, message, untold, saved);
             }
         }
         std::mem::take(&mut self.effects)
@@ -333,6 +335,7 @@ impl Machine {
     /// Makes the session idle: the last events of a run, and the answers that waited for its end.
     pub(super) fn settle(&mut self, reason: RunEnd) {
         let run = self.run.take().unwrap_or_default();
+        let is_whole = reason != RunEnd::Storage;
         let (aborted, reason) = match run.stop {
             Some(Stop::Abort) => (true, RunEnd::Aborted),
             Some(Stop::Shutdown) => (true, RunEnd::Interrupted),
@@ -343,7 +346,7 @@ impl Machine {
         self.phase = Phase::Idle;
         self.interrupted = reason == RunEnd::Interrupted;
         self.emit(Event::AgentSettled { aborted, reason, error_message: error_message.clone() });
-        self.effects.push(Effect::Settled);
+        self.effects.push(Effect::Settled { is_whole });
         let end = WaitResult { reason: Some(reason), error_message };
         self.last_end = Some(end.clone());
         for reply in run.stop_replies {
@@ -354,64 +357,11 @@ impl Machine {
         }
     }
 
-    /// A write failed: whatever is going on ends, without a further write.
-    fn on_append_failed(&mut self, moment: Moment<'_>, message: String, announced: bool, saved: Queues) {
-        self.emit(Event::Notice { kind: "write_failed", message: message.clone() });
-        self.restore_queues(moment, saved);
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Idle => return,
-            Phase::Starting(starting) => {
-                // Nothing of this run was written yet; what failed belongs to something else.
-                self.phase = Phase::Starting(starting);
-                return;
-            }
-            Phase::Streaming(streaming) => self.effects.push(Effect::CancelRequest(streaming.request)),
-            Phase::Tools(batch) => {
-                let running = batch.running();
-                self.effects.extend(running.into_iter().map(Effect::CancelTool));
-            }
-            Phase::RetryWait(pause) => {
-                // The end of the failed attempt was told before the pause.
-                self.effects.push(Effect::CancelRetry(pause.id));
-                self.run_mut().error = Some(message);
-                self.cancel_retries();
-                return self.settle(RunEnd::Storage);
-            }
-            Phase::Between(Next::Settle(_)) => {
-                self.run_mut().error = Some(message);
-                return self.settle(RunEnd::Storage);
-            }
-            Phase::Between(_) => {}
-        }
-        let run = self.run_mut();
-        run.error = Some(message);
-        let mut messages = std::mem::take(&mut run.messages);
-        messages.retain(|entry| moment.tree.get(&entry.id).is_some());
-        if announced {
-            self.emit(Event::AgentEnd { messages, will_retry: false });
-            self.settle(RunEnd::Storage);
-        } else {
-            self.settle_unannounced();
-        }
-    }
-
-    /// Goes back to the queues as they were last saved, without what has become an entry since.
-    fn restore_queues(&mut self, moment: Moment<'_>, mut saved: Queues) {
-        let is_waiting = |queued: &QueuedMessage| moment.tree.get(&queued.entry_id).is_none();
-        saved.steering.retain(is_waiting);
-        saved.follow_up.retain(is_waiting);
-        if saved != self.queues {
-            self.queues = saved;
-            let event = self.queues.event();
-            self.emit(event);
-        }
-    }
-
     /// Ends a run of which no client was told.
     pub(super) fn settle_unannounced(&mut self) {
         let run = self.run.take().unwrap_or_default();
         self.phase = Phase::Idle;
-        self.effects.push(Effect::Settled);
+        self.effects.push(Effect::Settled { is_whole: true });
         let end = WaitResult { reason: None, error_message: None };
         for reply in run.stop_replies {
             self.reply(reply, Outcome::Done);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentd_protocol::EntryId;
 use agentd_protocol::methods::{PromptResult, Queue, WaitResult};
-use agentd_protocol::{EntryId, ToolCallId};
 
 use super::input::{Refusal, ReplyId, RequestId, RetryId};
 use crate::agent::event::{Event, ToolStart};
@@ -41,8 +41,8 @@ pub enum Effect {
     ValidateTool(Arc<ToolStart>),
     /// Run a tool call; `Input::ToolFinished` follows.
     StartTool(Arc<ToolStart>),
-    /// Stop a tool call; `Input::ToolFinished` follows.
-    CancelTool(ToolCallId),
+    /// Stop the tool call with this result entry; `Input::ToolFinished` follows.
+    CancelTool(EntryId),
     /// Send `Input::RetryDue` after a pause.
     ArmRetry {
         /// Number of the pause.
@@ -56,8 +56,12 @@ pub enum Effect {
     Reply(ReplyId, Outcome),
     /// Send `Input::Step` when everything before is done.
     Step,
-    /// The session is idle: the crash journal of the run can go.
-    Settled,
+    /// The session is idle.
+    Settled {
+        /// Whether all of the run is in the session file, so that its crash journal can go. If not, the journal is the
+        /// only copy, and the session's next load brings it into the file.
+        is_whole: bool,
+    },
 }
 
 /// An entry to be written.

@@ -15,6 +15,9 @@ use crate::session::entry::EntryBody;
 
 impl Machine {
     pub(super) fn on_prompt(&mut self, moment: Moment<'_>, user: UserMessage, if_busy: IfBusy, reply: ReplyId) {
+        if self.joins_start(&user, reply) {
+            return;
+        }
         if let Some(answer) = self.answer_repeat(moment, &user) {
             return self.reply(reply, Outcome::Prompt(answer));
         }
@@ -43,9 +46,19 @@ impl Machine {
     }
 
     fn prepare(&mut self, user: Option<QueuedMessage>, reply: ReplyId) {
-        self.phase = Phase::Starting(Starting { user, reply });
+        self.phase = Phase::Starting(Starting { user, replies: vec![reply] });
         self.run = Some(Run::default());
         self.effects.push(Effect::Prepare);
+    }
+
+    /// Tells whether this is the message that a run is starting with, sent again; it then gets the same answer.
+    pub(super) fn joins_start(&mut self, user: &UserMessage, reply: ReplyId) -> bool {
+        let Phase::Starting(Starting { user: Some(first), replies }) = &mut self.phase else { return false };
+        let is_repeat = user.client_message_id.is_some() && first.message.client_message_id == user.client_message_id;
+        if is_repeat {
+            replies.push(reply);
+        }
+        is_repeat
     }
 
     pub(super) fn on_prepared(&mut self, moment: Moment<'_>, prepared: Result<Prepared, Refusal>) {
@@ -53,13 +66,15 @@ impl Machine {
         let Some(Phase::Starting(starting)) = self.take_phase(is_starting) else { return };
         match prepared {
             Ok(prepared) => self.begin_run(moment, starting, prepared),
-            Err(refusal) => self.abandon_start(starting.reply, refusal),
+            Err(refusal) => self.abandon_start(starting.replies, refusal),
         }
     }
 
     /// The run cannot begin: nothing was written or announced, so nothing but answers is due.
-    fn abandon_start(&mut self, reply: ReplyId, refusal: Refusal) {
-        self.refuse(reply, refusal);
+    fn abandon_start(&mut self, replies: Vec<ReplyId>, refusal: Refusal) {
+        for reply in replies {
+            self.refuse(reply, refusal.clone());
+        }
         self.settle_unannounced();
     }
 
@@ -86,7 +101,9 @@ impl Machine {
             self.effects.push(Effect::Append { entries, sync: true });
         }
         let answer = PromptResult { disposition: Disposition::Started, entry_id: prompt_id };
-        self.reply(starting.reply, Outcome::Prompt(answer));
+        for reply in starting.replies {
+            self.reply(reply, Outcome::Prompt(answer.clone()));
+        }
         self.emit(Event::AgentStart);
         self.emit(Event::TurnStart);
         for message in messages {

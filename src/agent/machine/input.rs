@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::ToolCallId;
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{AssistantMessage, Message, ToolResult, UserMessage};
 use agentd_protocol::methods::IfBusy;
 
+use super::failure::Untold;
 use super::queue::Queues;
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
@@ -96,15 +97,15 @@ pub enum Input {
     },
     /// A tool call was checked.
     ToolValidated {
-        /// The call.
-        call: ToolCallId,
+        /// The call: the entry that its result will be.
+        call: EntryId,
         /// Nothing, or the result that says what is wrong with it.
         verdict: Result<(), ToolEnd>,
     },
     /// A tool call has ended.
     ToolFinished {
-        /// The call.
-        call: ToolCallId,
+        /// The call: the entry that its result will be.
+        call: EntryId,
         /// Its result.
         end: ToolEnd,
     },
@@ -112,12 +113,13 @@ pub enum Input {
     RetryDue(RetryId),
     /// The actor has performed everything up to an `Effect::Step`.
     Step,
-    /// A write failed; the effects that were waiting behind it are gone and their requests have been answered.
+    /// A write failed. Of the effects that were waiting behind it, those that depend on it are gone, and their
+    /// requests have been answered.
     AppendFailed {
         /// What failed, for people.
         message: String,
-        /// Whether the clients were told that the run began.
-        announced: bool,
+        /// What clients were not told because of it.
+        untold: Untold,
         /// The queues as they were last saved.
         saved: Queues,
     },

@@ -18,6 +18,7 @@
 
 mod core;
 mod effect;
+mod failure;
 mod idle;
 mod input;
 mod queue;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use self::core::{Machine, MachineSettings, ModelFacts, Moment};
 pub use effect::{Effect, NewEntry, Outcome};
+pub use failure::Untold;
 pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, RetryId, Stop, ToolEnd};
 pub use queue::{QueuedMessage, Queues};
 pub use tools::result_message;

@@ -354,13 +354,17 @@ fn a_repeated_message_is_answered_like_the_first() {
     let mut sim = Sim::new();
     sim.prompt_with_id("hi", "m1");
     sim.prompt_with_id("hi", "m1");
+    sim.prompt_with_id("other", "m2");
     sim.prepared();
     sim.prompt_with_id("hi", "m1");
     sim.answer("hello");
     sim.prompt_with_id("hi", "m1");
     let log = sim.take_log();
     let started: Vec<&String> = log.iter().filter(|line| line.starts_with("reply")).collect();
-    assert_eq!(started, ["reply 2 refused Busy", "reply 1 started", "reply 3 started", "reply 4 started"]);
+    assert_eq!(
+        started,
+        ["reply 3 refused Busy", "reply 1 started", "reply 2 started", "reply 4 started", "reply 5 started"]
+    );
     assert_eq!(log.iter().filter(|line| *line == "prepare").count(), 1);
 }
 
@@ -414,7 +418,7 @@ fn a_failed_write_ends_the_run_and_leaves_no_unwritten_message_announced() {
     sim.answer("lost");
     let log = sim.take_log();
     assert!(log.iter().all(|line| line != "message_end assistant"), "{log:?}");
-    check(&log[log.len() - 2..], &["agent_end 1", "settled storage"]);
+    check(&log[log.len() - 3..], &["agent_end 1", "settled storage", "keep the journal"]);
     sim.mend_disk();
     sim.begin("again");
     sim.answer("kept");
@@ -430,6 +434,88 @@ fn a_failed_write_of_the_prompt_is_its_answer() {
     let log = sim.take_log();
     check(&log, &["prepare", "append failed", "reply 1 refused storage", "notice", "cancel request 1"]);
     assert!(sim.machine.is_idle());
+}
+
+#[test]
+fn a_refusal_while_starting_answers_a_repeat_too() {
+    let mut sim = Sim::new();
+    sim.prompt_with_id("hi", "m1");
+    sim.prompt_with_id("hi", "m1");
+    sim.take_log();
+    sim.refuse_start(Refusal::NoModel("none".into()));
+    check(&sim.take_log(), &["reply 1 refused NoModel(\"none\")", "reply 2 refused NoModel(\"none\")"]);
+}
+
+#[test]
+fn calls_with_the_same_id_are_two_calls() {
+    let mut sim = Sim::new();
+    sim.begin("go");
+    sim.call_tools(&["a", "a"]);
+    check(&sim.take_log_from("validate"), &["validate a", "validate a", "run a", "run a"]);
+    sim.finish_tool("a");
+    check(&sim.take_log(), &["tool_end a"]);
+    sim.finish_tool("a");
+    check(&sim.take_log()[..2], &["tool_end a", "append toolResult:a toolResult:a (sync)"]);
+    sim.call_tools(&["a", "a"]);
+    sim.take_log();
+    sim.abort();
+    sim.finish_tool("a");
+    sim.finish_tool("a");
+    assert_eq!(sim.take_log().last().unwrap(), "reply 2 done");
+}
+
+#[test]
+fn the_end_of_a_run_is_told_although_a_write_of_something_else_fails() {
+    let mut sim = Sim::new();
+    sim.begin("go");
+    sim.disk_is_slow = true;
+    sim.answer("whole");
+    sim.steer("left");
+    sim.abort();
+    sim.wait();
+    sim.end_write();
+    sim.take_log();
+    sim.break_disk();
+    sim.end_write();
+    check(
+        &sim.take_log(),
+        &[
+            "append failed",
+            "reply 2 refused storage",
+            "agent_end 2",
+            "settled aborted",
+            "reply 3 done",
+            "reply 4 Wait(WaitResult { reason: Some(Aborted), error_message: None })",
+            "notice",
+            "queue 0 0",
+        ],
+    );
+}
+
+#[test]
+fn a_retry_that_clients_were_not_told_of_ends_as_the_run_that_they_know() {
+    let mut sim = Sim::new();
+    sim.begin("go");
+    sim.fail(ErrorClass::Transient);
+    sim.disk_is_slow = true;
+    sim.steer("left");
+    sim.retry_due();
+    sim.take_log();
+    sim.break_disk();
+    sim.end_write();
+    check(
+        &sim.take_log(),
+        &[
+            "append failed",
+            "reply 2 refused storage",
+            "notice",
+            "queue 0 0",
+            "cancel request 3",
+            "retry_end failed 1",
+            "settled storage",
+            "keep the journal",
+        ],
+    );
 }
 
 #[test]

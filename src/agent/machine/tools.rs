@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_protocol::ToolCallId;
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::session::entry::EntryBody;
 /// What a call that never ran is answered with when the run is stopped.
 const ABORTED: &str = "Operation aborted";
 
-/// The calls of one response.
+/// The calls of one response. A call is known by the entry of its result: a model may give two calls the same id.
 #[derive(Debug)]
 pub(super) struct ToolBatch {
     assistant: MessageEntry,
@@ -40,13 +40,13 @@ enum CallState {
 
 impl ToolBatch {
     /// Returns the calls that have been started and not ended.
-    pub(super) fn running(&self) -> Vec<ToolCallId> {
+    pub(super) fn running(&self) -> Vec<EntryId> {
         let running = self.calls.iter().filter(|call| matches!(call.state, CallState::Running));
-        running.map(|call| call.start.id.clone()).collect()
+        running.map(|call| call.start.entry_id.clone()).collect()
     }
 
-    fn open(&mut self, id: &ToolCallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|call| call.start.id == *id && !matches!(call.state, CallState::Done(_)))
+    fn open(&mut self, id: &EntryId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.start.entry_id == *id && !matches!(call.state, CallState::Done(_)))
     }
 
     fn is_done(&self) -> bool {
@@ -55,11 +55,12 @@ impl ToolBatch {
 }
 
 impl Machine {
-    /// Tells whether a tool is still wanted; one whose run was stopped before it began is not.
-    pub fn wants_tool(&self, id: &ToolCallId) -> bool {
+    /// Tells whether the call with this result entry is still wanted; one whose run was stopped before it began is
+    /// not.
+    pub fn wants_tool(&self, id: &EntryId) -> bool {
         let Phase::Tools(batch) = &self.phase else { return false };
         !self.is_stopping()
-            && batch.calls.iter().any(|call| call.start.id == *id && matches!(call.state, CallState::Running))
+            && batch.calls.iter().any(|call| call.start.entry_id == *id && matches!(call.state, CallState::Running))
     }
 
     pub(super) fn start_tools(&mut self, moment: Moment<'_>, assistant: MessageEntry, calls: Vec<ToolCall>) {
@@ -100,11 +101,11 @@ impl Machine {
             self.emit(Event::ToolExecutionStart(Arc::clone(start)));
         }
         for start in starts {
-            self.finish_call(moment, &start.id, never_ran(&cut(&start.name)));
+            self.finish_call(moment, &start.entry_id, never_ran(&cut(&start.name)));
         }
     }
 
-    pub(super) fn on_tool_validated(&mut self, moment: Moment<'_>, id: &ToolCallId, verdict: Result<(), ToolEnd>) {
+    pub(super) fn on_tool_validated(&mut self, moment: Moment<'_>, id: &EntryId, verdict: Result<(), ToolEnd>) {
         let stopping = self.is_stopping();
         let Phase::Tools(batch) = &mut self.phase else { return };
         let Some(call) = batch.open(id).filter(|call| matches!(call.state, CallState::Validating)) else { return };
@@ -121,7 +122,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_tool_finished(&mut self, moment: Moment<'_>, id: &ToolCallId, end: ToolEnd) {
+    pub(super) fn on_tool_finished(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
         let Phase::Tools(batch) = &mut self.phase else { return };
         if batch.open(id).is_some_and(|call| matches!(call.state, CallState::Running)) {
             self.finish_call(moment, id, end);
@@ -136,13 +137,13 @@ impl Machine {
         }
         let Phase::Tools(batch) = &self.phase else { return };
         let waiting = batch.calls.iter().filter(|call| matches!(call.state, CallState::Validating));
-        let waiting: Vec<ToolCallId> = waiting.map(|call| call.start.id.clone()).collect();
+        let waiting: Vec<EntryId> = waiting.map(|call| call.start.entry_id.clone()).collect();
         for id in waiting {
             self.finish_call(moment, &id, never_ran(ABORTED));
         }
     }
 
-    fn finish_call(&mut self, moment: Moment<'_>, id: &ToolCallId, end: ToolEnd) {
+    fn finish_call(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
         let Phase::Tools(batch) = &mut self.phase else { return };
         let Some(call) = batch.open(id) else { return };
         let event = Event::ToolExecutionEnd {

@@ -30,6 +30,7 @@ impl Machine {
         // Only the machine asks for steps; one that finds another phase belongs to a run that a failed write ended.
         let is_between = |phase: &Phase| matches!(phase, Phase::Between(_));
         let Some(Phase::Between(next)) = self.take_phase(is_between) else { return };
+        self.run_mut().is_announced = true;
         if self.is_stopping() {
             return match next {
                 Next::Answer => {

@@ -50,6 +50,10 @@ impl Service for Echo {
         }
     }
 
+    async fn end_processes(&self) {
+        self.note("processes");
+    }
+
     async fn flush(&self) {
         self.note("flush");
     }
@@ -110,7 +114,7 @@ async fn the_drain_goes_in_order_and_removes_the_socket() {
     assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0, "the client sees an ordered end");
     let socket = daemon.socket();
     daemon.ended.await.unwrap().unwrap();
-    assert_eq!(*service.steps.lock().unwrap(), ["refuse", "abort", "flush", "goodbye"]);
+    assert_eq!(*service.steps.lock().unwrap(), ["refuse", "abort", "processes", "flush", "goodbye"]);
     assert!(!socket.exists());
 }
 
@@ -130,7 +134,7 @@ async fn a_stuck_step_is_left_behind() {
     let started = tokio::time::Instant::now();
     daemon.stop.stop("test");
     daemon.ended.await.unwrap().unwrap();
-    assert_eq!(*service.steps.lock().unwrap(), ["refuse", "abort", "flush", "goodbye"]);
+    assert_eq!(*service.steps.lock().unwrap(), ["refuse", "abort", "processes", "flush", "goodbye"]);
     assert!(started.elapsed() >= SHUTDOWN_ABORT_LIMIT);
     assert!(started.elapsed() < SHUTDOWN_ABORT_LIMIT * 2);
 }
@@ -148,6 +152,7 @@ async fn a_connection_that_panics_harms_no_other() {
         }
         fn refuse_requests(&self) {}
         async fn abort_runs(&self) {}
+        async fn end_processes(&self) {}
         async fn flush(&self) {}
         async fn say_goodbye(&self) {}
     }

@@ -19,13 +19,13 @@ pub(super) struct Calls {
 pub(super) struct CallState {
     /// Place of its block in the message.
     pub(super) block: usize,
-    /// Its id.
+    /// Its id, which no other call of the response has.
     pub(super) id: ToolCallId,
     /// Its tool; empty until it is named.
     pub(super) name: String,
     index: Option<i64>,
-    /// The id is ours, for lack of one.
-    is_id_made: bool,
+    /// The id that the server gives it; without one, its id is made up.
+    wire_id: Option<String>,
     arguments: JsonExtent,
 }
 
@@ -55,7 +55,11 @@ impl Calls {
     pub(super) fn place(&mut self, piece: &CallPiece<'_>, arguments: &str, block: usize) -> Placed {
         let name = piece.function.as_ref().and_then(|function| function.name.get());
         let placed = match self.find(piece, name) {
-            Some(at) => Placed::Known { at, is_renamed: self.calls[at].rename(piece.id.get(), name) },
+            Some(at) => {
+                let first_id = piece.id.get().filter(|_| self.calls[at].wire_id.is_none());
+                let ids = first_id.map(|id| (id.to_owned(), self.unique(id, at)));
+                Placed::Known { at, is_renamed: self.calls[at].rename(ids, name) }
+            }
             None => self.begin(piece, name, block),
         };
         let (Placed::New(at) | Placed::Known { at, .. }) = placed;
@@ -65,23 +69,39 @@ impl Calls {
 
     fn begin(&mut self, piece: &CallPiece<'_>, name: Option<&str>, block: usize) -> Placed {
         let at = self.calls.len();
-        let id = piece.id.get().map_or_else(|| format!("call_{}_{at}", self.id_seed), str::to_owned);
+        let wire_id = piece.id.get().map(str::to_owned);
+        let id = match &wire_id {
+            Some(id) => self.unique(id, at),
+            None => self.unique(&format!("call_{}_{at}", self.id_seed), at),
+        };
         self.calls.push(CallState {
             block,
-            id: ToolCallId::from(id),
+            id,
             name: name.unwrap_or_default().to_owned(),
             index: index(piece),
-            is_id_made: piece.id.get().is_none(),
+            wire_id,
             arguments: JsonExtent::default(),
         });
         Placed::New(at)
+    }
+
+    /// Makes an id for the call at this place that no other one has. Some servers give all calls of a response the same,
+    /// and results could not be told apart.
+    fn unique(&self, id: &str, at: usize) -> ToolCallId {
+        let mut unique = ToolCallId::new(id);
+        let mut number = at;
+        while self.calls.iter().enumerate().any(|(other, call)| other != at && call.id == unique) {
+            unique = ToolCallId::new(format!("{id}_{number}"));
+            number += 1;
+        }
+        unique
     }
 
     /// Finds the call that a piece goes on with.
     fn find(&self, piece: &CallPiece<'_>, name: Option<&str>) -> Option<usize> {
         let id = piece.id.get();
         let last_where = |test: &dyn Fn(&CallState) -> bool| self.calls.iter().rposition(test);
-        let same_id = last_where(&|call| id.is_some_and(|id| call.id.as_str() == id));
+        let same_id = last_where(&|call| id.is_some() && call.wire_id.as_deref() == id);
         if let Some(index) = index(piece) {
             if let Some(at) = last_where(&|call| call.index == Some(index)) {
                 return Some(at).filter(|at| !self.calls[*at].ends_before(id, name, true));
@@ -99,9 +119,9 @@ impl CallState {
     /// of this one.
     fn ends_before(&self, id: Option<&str>, name: Option<&str>, is_numbered: bool) -> bool {
         let Some(name) = name else { return false };
-        let is_other_id = id.is_some_and(|id| !self.is_id_made && id != self.id.as_str());
+        let is_other_id = id.is_some_and(|id| self.wire_id.as_deref().is_some_and(|known| known != id));
         let is_other_name = !self.name.is_empty() && name != self.name;
-        let lacks_id = id.is_none() || self.is_id_made;
+        let lacks_id = id.is_none() || self.wire_id.is_none();
         if self.arguments.is_complete() {
             return is_other_id || is_other_name || (lacks_id && !is_numbered);
         }
@@ -109,14 +129,12 @@ impl CallState {
         self.arguments.is_empty() && is_other_name && (is_other_id || lacks_id)
     }
 
-    /// Fills in what was missing. An id or a name that is known stays, whatever later pieces say.
-    fn rename(&mut self, id: Option<&str>, name: Option<&str>) -> bool {
+    /// Fills in what was missing: the server's id with the one made of it, and the name. A name that is known stays,
+    /// whatever later pieces say.
+    fn rename(&mut self, ids: Option<(String, ToolCallId)>, name: Option<&str>) -> bool {
         let mut is_renamed = false;
-        if let Some(id) = id
-            && self.is_id_made
-        {
-            self.id = ToolCallId::new(id);
-            self.is_id_made = false;
+        if let Some((wire_id, id)) = ids {
+            (self.wire_id, self.id) = (Some(wire_id), id);
             is_renamed = true;
         }
         if let Some(name) = name

@@ -10,7 +10,7 @@ use super::super::conn::Held;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::super::outbox::Effect;
-use crate::agent::handle::{AttachRequest, SessionHandle};
+use crate::agent::handle::{AttachRequest, SessionError, SessionHandle};
 
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.plain(Attach, attach);
@@ -18,10 +18,17 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
 }
 
 async fn attach(call: Arc<Call>, params: AttachParams) -> Result<AttachResult, Failure> {
-    let handle = call.session(params.session_id).await?;
+    let mut handle = call.session(params.session_id.clone()).await?;
     let view = params.view.unwrap_or_default();
     let history = params.history.unwrap_or(shows_content(view));
-    let result = subscribe(&call, &handle, params.since, view, history).await?;
+    let result = match subscribe(&call, &handle, params.since.clone(), view, history).await {
+        // It left memory just as the request came.
+        Err(SessionError::Closed) => {
+            handle = call.session(params.session_id).await?;
+            subscribe(&call, &handle, params.since, view, history).await?
+        }
+        result => result?,
+    };
     call.conn().set_current(handle.id());
     Ok(result)
 }
@@ -38,7 +45,7 @@ pub(super) async fn subscribe(
     since: Option<Cursor>,
     view: View,
     history: bool,
-) -> Result<AttachResult, Failure> {
+) -> Result<AttachResult, SessionError> {
     let conn = call.conn();
     let hold = conn.hold(handle.id(), Held::Attach);
     conn.enter(handle);

@@ -62,8 +62,6 @@ pub enum JournalRecord {
         /// The result.
         message: Box<ToolResultMessage>,
     },
-    /// The run has ended and all of it is in the session file.
-    Settled,
     /// The open response grew.
     #[serde(untagged)]
     Update(JournalUpdate),
@@ -162,10 +160,10 @@ pub(super) fn decode_all(bytes: &[u8]) -> (Vec<JournalRecord>, u64) {
 /// Returns the records without those that a recovery would pass over: older queues, runs that have ended, and what
 /// is in the session file already.
 pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
-    use JournalRecord::{MessageStart, MessageWritten, Queue, Run, Settled, ToolFinished, ToolStarted, Update, Usage};
+    use JournalRecord::{MessageStart, MessageWritten, Queue, Run, ToolFinished, ToolStarted, Update, Usage};
     let last_queue = records.iter().rposition(|record| matches!(record, Queue { .. }));
-    let run = records.iter().rposition(|record| matches!(record, Settled)).map_or(0, |settled| settled + 1);
     let last_run = records.iter().rposition(|record| matches!(record, Run { .. }));
+    let run = last_run.unwrap_or(0);
     let written: HashSet<&EntryId> = records
         .iter()
         .filter_map(|record| match record {
@@ -179,14 +177,14 @@ pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
         let keep = match record {
             Queue { .. } => Some(place) == last_queue,
             _ if place < run => false,
-            Run { .. } => Some(place) == last_run,
+            Run { .. } => true,
             MessageStart { entry_id, .. } => {
                 open_is_written = written.contains(entry_id);
                 !open_is_written
             }
             Update(_) | Usage(_) => !open_is_written,
             ToolStarted { entry_id, .. } | ToolFinished { entry_id, .. } => !written.contains(entry_id),
-            MessageWritten { .. } | Settled => false,
+            MessageWritten { .. } => false,
         };
         if keep {
             live.push(record.clone());

@@ -64,7 +64,6 @@ fn one_of_each() -> Vec<JournalRecord> {
         written("a"),
         JournalRecord::ToolStarted { tool_call_id: "c".into(), tool_name: "bash".into(), entry_id: "t".into() },
         tool_result("t"),
-        JournalRecord::Settled,
     ]
 }
 
@@ -173,8 +172,8 @@ fn a_long_run_does_not_grow_its_journal_for_ever() {
 fn live_records_leave_out_what_has_ended() {
     let check = |records: &[JournalRecord], expected: &[JournalRecord]| assert_eq!(live_records(records), expected);
     check(&[], &[]);
-    check(&[run(), message_start("a"), delta(0, "x"), JournalRecord::Settled], &[]);
-    check(&[queue(&["a"]), run(), JournalRecord::Settled, run()], &[queue(&["a"]), run()]);
+    check(&[run(), message_start("a"), delta(0, "x"), run()], &[run()]);
+    check(&[queue(&["a"]), run(), run()], &[queue(&["a"]), run()]);
     check(&[run(), queue(&["a"]), queue(&[])], &[run(), queue(&[])]);
     check(&[run(), tool_result("t"), tool_result("u"), written("t")], &[run(), tool_result("u")]);
     check(

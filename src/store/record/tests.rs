@@ -172,7 +172,7 @@ fn odd_numbers_and_levels_do_not_cost_the_message() {
     let entry = entry_of(
         r#"{"type":"message","id":"a","parentId":null,"timestamp":5,"message":{"role":"assistant","content":[],
         "usage":{"input":-3,"output":1.5,"cacheRead":null,"cost":{"total":null,"input":-1}},"stopReason":"stop",
-        "timestamp":1.5,"thinkingLevel":"max","durationMs":2.9}}"#,
+        "timestamp":1.5,"thinkingLevel":"vast","durationMs":2.9}}"#,
     );
     let EntryBody::Message(message) = entry.body else { panic!() };
     let Message::Assistant(message) = &*message else { panic!("{message:?}") };

@@ -87,7 +87,7 @@ fn queued(entry: &str, client: Option<&str>) -> QueuedMessage {
 
 fn recovered(lines: &[&str], records: &[JournalRecord]) -> Recovery {
     let mut number = 0;
-    recover(&tree(lines), Path::new(FILE), records, 99, || {
+    recover(&tree(lines), records, 99, || {
         number += 1;
         number
     })
@@ -129,8 +129,6 @@ fn shown(entry: &RecoveredEntry) -> String {
 #[test]
 fn nothing_happened() {
     assert_eq!(recovered(&["u< u"], &[]), Recovery::default());
-    let settled = [run(), start("a", "u"), written("a"), JournalRecord::Settled];
-    assert_eq!(recovered(&["u< u", "a<u a"], &settled), Recovery::default());
     // A call without a result that no journal knows of is not ours to answer.
     assert_eq!(recovered(&["u< u", "a<u a(c)"], &[]), Recovery::default());
 }
@@ -139,8 +137,7 @@ fn nothing_happened() {
 fn an_interrupted_run_is_told() {
     assert!(recovered(&["u< u"], &[run()]).interrupted);
     assert!(recovered(&["u< u"], &[run(), start("a", "u")]).interrupted);
-    assert!(!recovered(&["u< u"], &[run(), JournalRecord::Settled]).interrupted);
-    assert!(recovered(&["u< u"], &[run(), JournalRecord::Settled, run()]).interrupted);
+    assert!(!recovered(&["u< u"], &[]).interrupted);
 }
 
 #[test]
@@ -308,9 +305,10 @@ fn a_lost_parent_hangs_the_rest_from_the_leaf() {
 }
 
 #[test]
-fn the_journal_of_another_copy_is_left_alone() {
-    let recovery = recover(&tree(&["u< u"]), Path::new("/s/copy.jsonl"), &[run(), start("a", "u")], 0, || 1);
-    assert_eq!(recovery, Recovery::default());
+fn a_journal_names_its_file_in_its_last_run() {
+    assert_eq!(journal_of(&[start("a", "u")]), None);
+    let elsewhere = JournalRecord::Run { session_file: "/s/old.jsonl".into(), started: 0 };
+    assert_eq!(journal_of(&[elsewhere, run(), start("a", "u")]), Some(Path::new(FILE)));
 }
 
 #[test]
@@ -324,12 +322,9 @@ fn queues_come_back_without_what_was_written() {
         (&[one.clone()][..], &[two.clone(), three.clone()][..])
     );
     assert!(!recovery.interrupted && recovery.append.is_empty());
-    // The last one counts, also over the end of a run.
-    let recovery = recovered(
-        &["u< u"],
-        &[queue(vec![one.clone()], vec![]), run(), queue(vec![], vec![two]), JournalRecord::Settled],
-    );
-    assert_eq!((recovery.steering.len(), recovery.follow_up.len(), recovery.interrupted), (0, 1, false));
+    // The last one counts, also over the beginning of a run.
+    let recovery = recovered(&["u< u"], &[queue(vec![one.clone()], vec![]), queue(vec![], vec![two]), run()]);
+    assert_eq!((recovery.steering.len(), recovery.follow_up.len(), recovery.interrupted), (0, 1, true));
     // Written just before the crash: known by its entry, or by the client's id.
     let again = queued("q9", Some("c-u"));
     let recovery = recovered(&["u< u", "q1<u u"], &[queue(vec![one, again], vec![three.clone()])]);
@@ -379,7 +374,6 @@ fn a_crash_after_any_record_leaves_a_whole_session() {
         Journal(delta(0, "done")),
         File("b<t2 a"),
         Journal(written("b")),
-        Journal(JournalRecord::Settled),
     ];
     for cut in 0..=steps.len() {
         let (mut lines, mut records) = (vec!["u< u"], Vec::new());
@@ -392,7 +386,7 @@ fn a_crash_after_any_record_leaves_a_whole_session() {
         let mut tree = tree(&lines);
         let mut random = 0;
         let mut recovery = |tree: &SessionTree, records: &[JournalRecord]| {
-            recover(tree, Path::new(FILE), records, 99, || {
+            recover(tree, records, 99, || {
                 random += 1;
                 random
             })

@@ -28,7 +28,16 @@ impl SessionFile {
             return self.create_with(lines, sync);
         }
         self.lock()?;
-        let mut foreign = self.catch_up()?;
+        let before = self.known;
+        let appended = self.catch_up().and_then(|foreign| self.append_after(foreign, lines, sync));
+        if appended.is_err() {
+            // The lines of others that were read go nowhere with the error: they are to be read again.
+            self.known = before;
+        }
+        appended
+    }
+
+    fn append_after(&mut self, mut foreign: Foreign, lines: &[u8], sync: SyncMode) -> Result<Appended, StoreError> {
         let (Some(open), Some(known)) = (&self.open, self.known) else { unreachable!("locked above") };
         let torn = known.len > known.complete;
         let bytes = if torn { Cow::Owned([b"\n", lines].concat()) } else { Cow::Borrowed(lines) };

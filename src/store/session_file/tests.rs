@@ -107,7 +107,7 @@ fn opening_writes_nothing() {
     let before = fs::metadata(&path).unwrap();
     let (file, loaded) = home.open();
     assert_eq!((ids(&loaded.entries), loaded.damaged.len()), (vec!["a"], 1));
-    assert!(!file.is_locked());
+    assert!(file.open.is_none());
     let after = fs::metadata(&path).unwrap();
     assert_eq!((home.content(), after.modified().unwrap()), (content, before.modified().unwrap()));
     assert!(!home.dir.path().join("run").exists());
@@ -227,7 +227,7 @@ fn lines_of_a_program_without_locks_are_read_before_ours_are_written() {
     foreign_write(&path, &line("p", "a"));
     let refreshed = file.refresh().unwrap();
     assert_eq!(ids(&refreshed.entries), ["p"]);
-    assert!(!file.is_locked());
+    assert!(file.open.is_none());
     foreign_write(&path, &format!("{}BROKEN\n{}", line("q", "p"), &line("r", "q")[..30]));
     let appended = file.append(line("b", "p").as_bytes(), SyncMode::Flush).unwrap();
     assert_eq!((ids(&appended.foreign), appended.damaged.len()), (vec!["q"], 2));
@@ -422,6 +422,14 @@ mod limited {
         let appended = file.append(line("c", "a").as_bytes(), SyncMode::Data).unwrap();
         assert!(appended.foreign.is_empty() && appended.damaged.is_empty());
         assert_eq!(home.content(), format!("{first}{}", line("c", "a")));
+
+        // Lines of another program that were found on the way are handed out by the next append.
+        foreign_write(&home.path(), &line("f", "c"));
+        limit(home.content().len() as u64);
+        file.append(line("d", "f").as_bytes(), SyncMode::Data).unwrap_err();
+        limit(10_000);
+        let appended = file.append(line("d", "f").as_bytes(), SyncMode::Data).unwrap();
+        assert_eq!(ids(&appended.foreign), ["f"]);
     }
 }
 

@@ -124,6 +124,29 @@ async fn b210_a_key_is_in_no_file_event_log_or_answer() {
 }
 
 #[tokio::test]
+async fn a_session_that_lost_its_key_in_a_restart_gets_it_back() {
+    let server = ModelServer::replies(json!([{"text": "a"}, {"text": "b"}]));
+    let mut daemon = Daemon::start(home_with_key_variable(&server));
+    let mut client = terminal(&daemon, &daemon.home().cwd(), &[("FAKE_KEY", "key-one")]).await;
+    let made = client.ok("new_session", json!({"model": "fake/plain"})).await;
+    client.run("x").await;
+    assert!(daemon.terminate().success());
+    daemon.restart();
+    let mut client = Client::connect(&daemon.home().socket()).await;
+    let attached = client.ok("attach", json!({"sessionId": made["sessionId"]})).await;
+    assert_eq!(attached["state"]["model"], Value::Null, "no other model is chosen silently");
+    let refused = client.err("prompt", json!({"message": "y"})).await;
+    assert_eq!(refused.kind(), "no_model");
+    assert!(refused.message.contains("FAKE_KEY"), "{}", refused.message);
+    let mut env = daemon.home().env();
+    env.insert("FAKE_KEY".to_owned(), "key-two".to_owned());
+    client.ok("set_env", json!({"env": env})).await;
+    assert_eq!(client.ok("get_state", json!({})).await["model"]["id"], "plain");
+    client.run("y").await;
+    assert_eq!(server.requests()[1].header("authorization"), Some("Bearer key-two"));
+}
+
+#[tokio::test]
 async fn after_a_restart_the_login_shell_stands_in_and_the_session_says_so() {
     let command = bash("echo \"daemon=$ONLY_DAEMON home=${HOME:+set} $(command -v env)\"");
     let server = ModelServer::replies(json!([{"text": "a"}, command, {"text": "b"}]));
@@ -137,6 +160,8 @@ async fn after_a_restart_the_login_shell_stands_in_and_the_session_says_so() {
     let mut client = Client::connect(&daemon.home().socket()).await;
     let attached = client.ok("attach", json!({"sessionId": session})).await;
     assert_eq!(attached["state"]["envSource"], "loginShell");
+    let notice = client.events_until("notice").await.pop().unwrap();
+    assert_eq!(notice["event"]["kind"], "login_shell_env");
     let output = tool_output(&mut client).await;
     assert!(output.starts_with("daemon= home=set /") && output.ends_with("/env\n"), "{output}");
 }

@@ -9,4 +9,5 @@ mod restart;
 mod shutdown;
 mod single;
 mod stdio;
+mod storage;
 mod system_prompt;

@@ -227,13 +227,20 @@ async fn b065_a_torn_tail_is_kept_skipped_and_reported_once() {
         let attached = client.ok("attach", json!({"sessionId": session})).await;
         let entries = attached["snapshot"]["entries"].as_array().unwrap().len();
         assert_eq!(entries, if keep_lf { 5 } else { 4 }, "{name}: a whole record without its line feed is kept");
-        client.run("second").await;
+        let events = client.run("second").await;
+        let notices = events.iter().filter(|event| event["event"]["kind"] == "damaged_lines").count();
+        assert_eq!(notices, usize::from(!keep_lf), "{name}: told to who attaches first");
+        let mut second = daemon.connect().await;
+        second.ok("attach", json!({"sessionId": session})).await;
+        client.ok("set_session_name", json!({"name": "n"})).await;
+        let events = second.events_until("session_info_changed").await;
+        assert!(events.iter().all(|event| event["event"]["type"] != "notice"), "{name}: and to nobody else");
         let after = fs::read(&file).unwrap();
         assert!(after.starts_with(&bytes), "{name}: kept byte for byte");
         assert_eq!(after[bytes.len()], b'\n', "{name}: the next entry is on a line of its own");
         let lines: Vec<_> =
             after[bytes.len() + 1..].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-        assert_eq!(lines.len(), 2, "{name}: user and assistant");
+        assert_eq!(lines.len(), 3, "{name}: user, assistant and the name");
         lines.iter().for_each(|line| drop(serde_json::from_slice::<Value>(line).unwrap()));
         let expected: &[&str] =
             if keep_lf { &["system", "user", "assistant", "user"] } else { &["system", "user", "user"] };

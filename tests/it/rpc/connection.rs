@@ -16,7 +16,7 @@ async fn initialize_tells_who_the_server_is() {
         let result = client.ok("initialize", params).await;
         assert_eq!(result["serverInfo"]["name"], "agentd");
         assert_eq!(result["protocolVersion"], 1, "another version is answered with the server's");
-        assert_eq!(result["capabilities"]["views"], json!(["full", "coalesced"]));
+        assert_eq!(result["capabilities"]["views"], json!(["full", "coalesced", "entries", "status"]));
         assert_eq!(result["capabilities"]["confinement"], "none", "tools run unconfined, and it says so");
     }
 }

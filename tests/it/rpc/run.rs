@@ -268,6 +268,20 @@ async fn without_automatic_retry_a_failed_request_ends_the_run() {
 }
 
 #[tokio::test]
+async fn calls_with_one_id_are_run_and_answered_each() {
+    let call = |word: &str| json!({"tool": "bash", "args": {"command": format!("echo {word}")}, "id": "same"});
+    let server = ModelServer::replies(json!([{"blocks": [call("one"), call("two")]}, {"text": "done"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.run("x").await;
+    let requests = server.requests();
+    let results: Vec<_> = requests[1].messages().iter().filter(|message| message["role"] == "tool").collect();
+    assert_eq!(results.iter().map(|result| text(result)).collect::<Vec<_>>(), ["one\n", "two\n"]);
+    assert_ne!(results[0]["tool_call_id"], results[1]["tool_call_id"]);
+}
+
+#[tokio::test]
 async fn continue_needs_something_to_go_on_with() {
     let server = ModelServer::replies(json!([gated()]));
     let daemon = Daemon::start(Home::with_models(&server));

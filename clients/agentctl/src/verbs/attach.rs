@@ -37,6 +37,9 @@ const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrup
 /// There is no such session, or the connection closes.
 pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &AttachArgs) -> Result<Exit> {
     let session_id = args.session.resolve(&link.client, &console.cwd).await?;
+    if !args.read_only {
+        link.lend_environment(&session_id).await?;
+    }
     link.interrupts.listen_to_all()?;
     let kind = if console.json { View::Full } else { View::Coalesced };
     let params = AttachParams { session_id: Some(session_id), view: Some(kind), ..AttachParams::default() };

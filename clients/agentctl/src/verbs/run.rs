@@ -27,6 +27,7 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &RunArgs, 
     let view = view_for(console);
     let session = if args.continue_last {
         let session_id = SessionRef::Cwd.resolve(&link.client, &console.cwd).await?;
+        link.lend_environment(&session_id).await?;
         attach(link, session_id, view).await?
     } else {
         new_session(link, console, args, view).await?

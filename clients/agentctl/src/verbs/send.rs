@@ -18,6 +18,7 @@ use crate::verbs::run;
 /// There is no such session, the message is refused, or the connection closes.
 pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &SendArgs, message: Message) -> Result<Exit> {
     let session_id = args.session.resolve(&link.client, &console.cwd).await?;
+    link.lend_environment(&session_id).await?;
     let attached =
         if args.wait { Some(run::attach(link, session_id.clone(), run::view_for(console)).await?) } else { None };
     let params = PromptParams {

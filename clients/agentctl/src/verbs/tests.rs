@@ -186,11 +186,19 @@ async fn run_detached_prints_the_id() {
     }
 }
 
+fn with_env_of(source: &str) -> Value {
+    let mut state = state("idle");
+    state["envSource"] = source.into();
+    state["seq"] = 0.into();
+    state
+}
+
 #[tokio::test]
 async fn run_can_go_on_in_the_last_session_of_the_directory() {
     let outcome = play(&["run", "-c", "-q", "--model", "p/n", "--name", "x"], |mut daemon| async {
         let params = daemon.answer("list_sessions", rows(&[SESSION], None)).await;
         assert_eq!(params, json!({"cwd": "/srv/code", "limit": 1}));
+        assert_eq!(daemon.answer("get_state", with_env_of("client")).await, json!({"sessionId": SESSION}));
         let attached =
             json!({"sessionId": SESSION, "epoch": "e", "seq": 0, "replay": "snapshot", "state": state("idle"),
             "snapshot": {"entries": [], "tools": [], "queue": {}, "questions": []}});
@@ -285,6 +293,7 @@ async fn an_answer_is_whole_although_its_reader_fell_behind() {
 #[tokio::test]
 async fn send_steers_by_default_and_can_wait() {
     let outcome = play(&["send", "567890ab"], |mut daemon| async {
+        daemon.answer("get_state", with_env_of("client")).await;
         let params = daemon.answer("prompt", json!({"disposition": "queued", "seq": 3})).await;
         assert_eq!(params, json!({"sessionId": "567890ab", "message": "hi", "ifBusy": "steer"}));
         daemon
@@ -294,6 +303,9 @@ async fn send_steers_by_default_and_can_wait() {
 
     let outcome = play(&["send", "@last", "--if-busy", "follow-up", "--wait"], |mut daemon| async {
         assert_eq!(daemon.answer("list_sessions", rows(&[SESSION], None)).await, json!({"limit": 1}));
+        daemon.answer("get_state", with_env_of("loginShell")).await;
+        let params = daemon.answer("set_env", json!({"seq": 0})).await;
+        assert_eq!(params["env"]["PATH"], std::env::var("PATH").expect("a path"), "a restarted daemon has lost it");
         let attached =
             json!({"sessionId": SESSION, "epoch": "e", "seq": 0, "replay": "exact", "state": state("running")});
         daemon.answer("attach", attached).await;
@@ -307,6 +319,7 @@ async fn send_steers_by_default_and_can_wait() {
     outcome.check(Exit::Done, "yes\n", "");
 
     let outcome = play(&["send", "--if-busy", "reject", "x"], |mut daemon| async {
+        daemon.answer("get_state", with_env_of("client")).await;
         daemon.refuse("prompt", -32003, "busy", "a run is going on").await;
         daemon
     })

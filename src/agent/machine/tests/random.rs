@@ -41,7 +41,10 @@ fn run(seed: u64) {
 }
 
 fn act(sim: &mut Sim, dice: &mut Dice) {
-    match dice.roll(20) {
+    match dice.roll(24) {
+        20 => sim.disk_is_slow = true,
+        21 => let_writes_end(sim),
+        22..=23 => sim.end_write(),
         0..=2 => sim.prompt("p"),
         3 => sim.prompt_if("q", if dice.roll(2) == 0 { IfBusy::Steer } else { IfBusy::FollowUp }),
         4 => sim.steer("s"),
@@ -55,16 +58,26 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
         9 => sim.resume_input(),
         10 if dice.roll(4) == 0 => sim.break_disk(),
         11 => sim.mend_disk(),
-        12..=13 => sim.prepared(),
+        12..=13 if sim.may_be_prepared() => sim.prepared(),
         14 => sim.retry_due(),
         _ => advance(sim, dice),
     }
 }
 
-/// Lets the model or a tool do something.
+fn let_writes_end(sim: &mut Sim) {
+    while sim.is_writing() {
+        sim.end_write();
+    }
+    sim.disk_is_slow = false;
+}
+
+/// Lets the model or a tool do something, which nobody hears while jobs wait.
 fn advance(sim: &mut Sim, dice: &mut Dice) {
+    if sim.is_waiting() {
+        return;
+    }
     if let Some(tool) = sim.running.first().cloned() {
-        return sim.finish_tool(tool.as_str());
+        return sim.finish_tool(tool.id.as_str());
     }
     if sim.request.is_none() {
         return sim.prepared();
@@ -81,11 +94,12 @@ fn advance(sim: &mut Sim, dice: &mut Dice) {
 /// Ends whatever goes on in the ways that the actor guarantees.
 fn finish(sim: &mut Sim) {
     sim.mend_disk();
+    let_writes_end(sim);
     sim.abort();
     for _ in 0..10 {
         sim.prepared();
         while let Some(tool) = sim.running.first().cloned() {
-            sim.finish_tool(tool.as_str());
+            sim.finish_tool(tool.id.as_str());
         }
         if sim.request.is_some() {
             sim.finish_stream(message("half", StopReason::Aborted), None);
@@ -100,21 +114,38 @@ fn finish(sim: &mut Sim) {
 fn check(seed: u64, sim: &Sim, log: &[String]) {
     assert!(sim.machine.is_idle(), "seed {seed}: not idle at the end: {log:#?}");
     let mut depth = 0_i32;
+    let (mut is_settled, mut is_retry, mut told_queues) = (true, false, "queue 0 0");
     for line in log {
         match line.as_str() {
-            "agent_start" => depth += 1,
-            line if line.starts_with("agent_end") => depth -= 1,
+            "agent_start" => {
+                assert!(is_settled || is_retry, "seed {seed}: a run begins before the last one has settled: {log:#?}");
+                (is_settled, is_retry) = (false, false);
+                depth += 1;
+            }
+            line if line.starts_with("agent_end") => {
+                is_retry = line.ends_with("will retry");
+                depth -= 1;
+            }
+            line if line.starts_with("settled") => {
+                assert!(!is_settled, "seed {seed}: settled without a run: {log:#?}");
+                is_settled = true;
+            }
+            line if line.starts_with("queue") => told_queues = line,
             _ => {}
         }
         assert!((0..=1).contains(&depth), "seed {seed}: runs overlap at {line}: {log:#?}");
     }
-    assert_eq!(depth, 0, "seed {seed}: a run has no end");
+    assert!(depth == 0 && is_settled, "seed {seed}: a run has no end: {log:#?}");
+    let queues = sim.machine.queues();
+    let queues = format!("queue {} {}", queues.steering.len(), queues.follow_up.len());
+    assert_eq!(told_queues, queues, "seed {seed}: clients were told otherwise: {log:#?}");
     let mut answered: Vec<&str> =
         log.iter().filter_map(|line| line.strip_prefix("reply ")?.split(' ').next()).collect();
     let count = answered.len();
     answered.sort_unstable();
     answered.dedup();
     assert_eq!(answered.len(), count, "seed {seed}: something was answered twice: {log:#?}");
+    assert_eq!(count as u64, sim.replies, "seed {seed}: something was not answered: {log:#?}");
     check_pairs(seed, sim);
 }
 

@@ -1,16 +1,19 @@
-//! A stand-in for the actor: performs effects at once on a tree in memory and writes down what they were.
+//! A stand-in for the actor: performs effects in order on a tree in memory and writes down what they were. Writes are
+//! done at once, or held until the test lets them end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::ToolCallId;
+use agentd_protocol::EntryId;
 use agentd_protocol::message::{
     AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
 };
 use agentd_protocol::methods::{IfBusy, QueueMode};
 use serde_json::json;
 
-use crate::agent::event::Event;
+use crate::agent::event::{Event, ToolStart};
+use crate::agent::machine::core::Phase;
 use crate::agent::machine::*;
 use crate::config::RetrySettings;
 use crate::provider::error::ErrorClass;
@@ -22,14 +25,18 @@ pub(super) struct Sim {
     pub(super) machine: Machine,
     pub(super) tree: SessionTree,
     pub(super) log: Vec<String>,
-    jobs: Vec<Effect>,
+    jobs: VecDeque<Effect>,
     rejected: Vec<String>,
-    replies: u64,
+    pub(super) replies: u64,
     pub(super) request: Option<RequestId>,
     pub(super) retry: Option<RetryId>,
-    pub(super) running: Vec<ToolCallId>,
+    pub(super) running: Vec<Arc<ToolStart>>,
+    ended: Vec<Arc<ToolStart>>,
     saved: Queues,
     disk_is_broken: bool,
+    /// Writes wait for [`Sim::end_write`].
+    pub(super) disk_is_slow: bool,
+    is_preparing: bool,
 }
 
 pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
@@ -67,14 +74,17 @@ impl Sim {
             machine: Machine::new(settings, Queues::default(), false, 1),
             tree: SessionTree::new(header),
             log: Vec::new(),
-            jobs: Vec::new(),
+            jobs: VecDeque::new(),
             rejected: Vec::new(),
             replies: 0,
             request: None,
             retry: None,
             running: Vec::new(),
+            ended: Vec::new(),
             saved: Queues::default(),
             disk_is_broken: false,
+            disk_is_slow: false,
+            is_preparing: false,
         }
     }
 
@@ -117,9 +127,39 @@ impl Sim {
     pub(super) fn feed(&mut self, input: Input) {
         let effects = self.machine.handle(Moment { now: 0, tree: &self.tree }, input);
         self.jobs.extend(effects);
-        while !self.jobs.is_empty() {
-            let effect = self.jobs.remove(0);
+        self.advance();
+    }
+
+    /// Performs jobs until one has to wait.
+    fn advance(&mut self) {
+        while !self.is_waiting()
+            && let Some(effect) = self.jobs.pop_front()
+        {
             self.perform(effect);
+        }
+    }
+
+    /// Tells whether jobs wait, and with them all that streams.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_preparing || self.is_writing()
+    }
+
+    pub(super) fn is_writing(&self) -> bool {
+        self.disk_is_slow && matches!(self.jobs.front(), Some(Effect::Append { .. } | Effect::SaveQueue(_)))
+    }
+
+    /// Tells whether the preparation of a run can end now, or one that ends would be late.
+    pub(super) fn may_be_prepared(&self) -> bool {
+        self.is_preparing || !matches!(self.machine.phase, Phase::Starting(_))
+    }
+
+    /// Lets the write that is held end, and those after it until the next one.
+    pub(super) fn end_write(&mut self) {
+        if self.is_writing()
+            && let Some(write) = self.jobs.pop_front()
+        {
+            self.perform(write);
+            self.advance();
         }
     }
 
@@ -130,7 +170,10 @@ impl Sim {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Prepare => self.log.push("prepare".into()),
+            Effect::Prepare => {
+                self.log.push("prepare".into());
+                self.is_preparing = true;
+            }
             Effect::Append { .. } | Effect::SaveQueue(_) if self.disk_is_broken => self.fail_append(),
             Effect::Append { entries, sync } => self.append(entries, sync),
             Effect::SaveQueue(queues) => {
@@ -150,13 +193,16 @@ impl Sim {
             Effect::ValidateTool(call) => {
                 self.log.push(format!("validate {}", call.id));
                 let verdict = if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(()) };
-                self.queue(Input::ToolValidated { call: call.id.clone(), verdict });
+                self.queue(Input::ToolValidated { call: call.entry_id.clone(), verdict });
             }
             Effect::StartTool(call) => {
                 self.log.push(format!("run {}", call.id));
-                self.running.push(call.id.clone());
+                self.running.push(call);
             }
-            Effect::CancelTool(call) => self.log.push(format!("cancel tool {call}")),
+            Effect::CancelTool(call) => {
+                let name = self.running.iter().find(|running| running.entry_id == call).map(|call| &call.id);
+                self.log.push(format!("cancel tool {}", name.map_or("that never began", |name| name.as_str())));
+            }
             Effect::ArmRetry { retry, .. } => {
                 self.log.push("arm retry".into());
                 self.retry = Some(retry);
@@ -164,7 +210,8 @@ impl Sim {
             Effect::CancelRetry(_) => self.log.push("cancel retry".into()),
             Effect::Reply(to, outcome) => self.log.push(format!("reply {} {}", to.0, describe_outcome(&outcome))),
             Effect::Step => self.queue(Input::Step),
-            Effect::Settled => {}
+            Effect::Settled { is_whole: true } => {}
+            Effect::Settled { is_whole: false } => self.log.push("keep the journal".into()),
         }
     }
 
@@ -182,21 +229,16 @@ impl Sim {
     /// Does what the actor does when a barrier fails.
     fn fail_append(&mut self) {
         self.log.push("append failed".into());
-        let mut announced = true;
-        let mut kept = Vec::new();
+        let mut untold = Untold::default();
         for effect in std::mem::take(&mut self.jobs) {
             match effect {
+                effect if !untold.takes(&effect) => self.jobs.push_back(effect),
                 Effect::Reply(to, _) => self.log.push(format!("reply {} refused storage", to.0)),
-                Effect::Emit(Event::AgentStart) => announced = false,
-                Effect::CancelRequest(_) | Effect::CancelTool(_) | Effect::CancelRetry(_) | Effect::Settled => {
-                    kept.push(effect);
-                }
                 _ => {}
             }
         }
         let saved = self.saved.clone();
-        self.queue(Input::AppendFailed { message: "disk full".into(), announced, saved });
-        self.jobs.extend(kept);
+        self.queue(Input::AppendFailed { message: "disk full".into(), untold, saved });
     }
 
     pub(super) fn prompt(&mut self, text: &str) {
@@ -219,7 +261,13 @@ impl Sim {
     }
 
     pub(super) fn prepared(&mut self) {
+        self.is_preparing = false;
         self.feed(Input::Prepared(Ok(Prepared::default())));
+    }
+
+    pub(super) fn refuse_start(&mut self, refusal: Refusal) {
+        self.is_preparing = false;
+        self.feed(Input::Prepared(Err(refusal)));
     }
 
     pub(super) fn resume_input(&mut self) {
@@ -311,8 +359,11 @@ impl Sim {
     }
 
     pub(super) fn finish_tool(&mut self, id: &str) {
-        self.running.retain(|running| running.as_str() != id);
-        self.feed(Input::ToolFinished { call: id.into(), end: tool_end("out") });
+        let place = self.running.iter().position(|call| call.id.as_str() == id);
+        self.ended.extend(place.map(|place| self.running.remove(place)));
+        let call = self.ended.iter().rev().find(|call| call.id.as_str() == id);
+        let call = call.map_or_else(|| EntryId::new(id), |call| call.entry_id.clone());
+        self.feed(Input::ToolFinished { call, end: tool_end("out") });
     }
 }
 

@@ -280,6 +280,27 @@ fn everything_in_one_chunk_keeps_its_order() {
 }
 
 #[test]
+fn calls_to_which_the_server_gives_one_id_get_ids_of_their_own() {
+    let piece = |index: u32, id: &str| json!({"index": index, "id": id, "function": {"name": "ls", "arguments": "{}"}});
+    check_calls(
+        &[call(piece(0, "same")), call(piece(1, "same")), call(piece(2, "same_1")), call(piece(3, "same"))],
+        &["same ls {}", "same_1 ls {}", "same_1_2 ls {}", "same_3 ls {}"],
+    );
+    // Also when the id comes late; further pieces are found by it all the same.
+    let late = |index: u32| json!({"index": index, "function": {"name": "ls", "arguments": "{"}});
+    check_calls(
+        &[
+            call(late(0)),
+            call(late(1)),
+            call(json!({"index": 0, "id": "same", "function": {"arguments": "}"}})),
+            call(json!({"index": 1, "id": "same", "function": {"arguments": ""}})),
+            call(json!({"index": 1, "id": "same", "function": {"arguments": "}"}})),
+        ],
+        &["same ls {}", "same_1 ls {}"],
+    );
+}
+
+#[test]
 fn thinking_and_text_in_turns_stay_two_blocks() {
     let turn = |thinking: &str, text: &str| chunk(json!({"reasoning": thinking, "content": text}), None);
     let body = stream(&[turn("r1", "c1"), turn("r2", "c2"), chunk(json!({}), Some("stop"))]);
