@@ -37,7 +37,7 @@ pub fn decide(
     if !settings.enabled || !class.is_retryable() || retries >= settings.max_retries {
         return Decision::GiveUp;
     }
-    if let Some(asked) = retry_after.filter(|asked| *asked > settings.max_delay) {
+    if let Some(asked) = retry_after.filter(|asked| *asked > settings.max_asked_delay) {
         return Decision::WaitTooLong(asked);
     }
     let doubled = settings.base_delay.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));

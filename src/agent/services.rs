@@ -49,7 +49,7 @@ impl Services {
         }
         Ok(Self {
             tasks,
-            provider: ProviderClient::new(),
+            provider: ProviderClient::with_clocks(config.provider_clocks),
             models: Arc::new(models),
             tools: Arc::new(ToolRegistry::builtin()),
             spawner: Spawner::new(spawner)?,

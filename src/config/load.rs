@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use agentd_protocol::paths::Lookup;
 
 use super::paths::Paths;
-use super::settings::{Durability, LocalModels, PiSettings, RetrySettings, SettingError};
+use super::settings::{Durability, LocalModels, PiSettings, ProviderClocks, RetrySettings, SettingError};
 use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
 
 /// Everything that the daemon was told at start.
@@ -24,6 +24,8 @@ pub struct Config {
     pub local_models: LocalModels,
     /// How failed requests are tried again.
     pub retry: RetrySettings,
+    /// Time limits of a request to a provider.
+    pub provider_clocks: ProviderClocks,
     /// When writes are forced to the disk.
     pub durability: Durability,
     /// What in the files could not be used, for the log. None of it stops the daemon.
@@ -68,6 +70,7 @@ pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         auth_file: pi_file("auth.json"),
         local_models: LocalModels::from_env(&get)?,
         retry: RetrySettings::default().with_pi(&pi_settings).with_env(&get)?,
+        provider_clocks: ProviderClocks::default().with_pi(&pi_settings).with_env(&get)?,
         durability: Durability::from_env(&get)?,
         notices,
         paths,

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::constants::{MAX_RETRIES, MAX_RETRY_DELAY, RETRY_BASE_DELAY};
+use crate::constants::{
+    MAX_RETRIES, MAX_RETRY_DELAY, PROVIDER_CONNECT_TIMEOUT, PROVIDER_FIRST_EVENT_TIMEOUT, PROVIDER_IDLE_TIMEOUT,
+    RETRY_BASE_DELAY,
+};
 
 /// How failed requests to a model are tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +20,72 @@ pub struct RetrySettings {
     pub max_retries: u32,
     /// Pause before the first retry; it doubles each time.
     pub base_delay: Duration,
-    /// Longest pause, and longest `Retry-After` that is waited for.
+    /// Longest pause of our own choosing.
     pub max_delay: Duration,
+    /// Longest pause that a provider may ask for.
+    pub max_asked_delay: Duration,
 }
 
 impl Default for RetrySettings {
     fn default() -> Self {
-        Self { enabled: true, max_retries: MAX_RETRIES, base_delay: RETRY_BASE_DELAY, max_delay: MAX_RETRY_DELAY }
+        Self {
+            enabled: true,
+            max_retries: MAX_RETRIES,
+            base_delay: RETRY_BASE_DELAY,
+            max_delay: MAX_RETRY_DELAY,
+            max_asked_delay: MAX_RETRY_DELAY,
+        }
+    }
+}
+
+/// Time limits of a request to a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderClocks {
+    /// Until the connection stands.
+    pub connect: Duration,
+    /// From the request to the first event.
+    pub first_event: Duration,
+    /// Between two events.
+    pub idle: Duration,
+}
+
+impl Default for ProviderClocks {
+    fn default() -> Self {
+        Self {
+            connect: PROVIDER_CONNECT_TIMEOUT,
+            first_event: PROVIDER_FIRST_EVENT_TIMEOUT,
+            idle: PROVIDER_IDLE_TIMEOUT,
+        }
+    }
+}
+
+impl ProviderClocks {
+    /// Takes over what pi's settings say: `httpIdleTimeoutMs` for both waits, `retry.provider.timeoutMs` for the first.
+    /// 0 says nothing.
+    pub(super) fn with_pi(mut self, settings: &PiSettings) -> Self {
+        let limit = |ms: Option<u64>| ms.filter(|ms| *ms > 0).map(Duration::from_millis);
+        if let Some(idle) = limit(settings.http_idle_timeout_ms) {
+            (self.first_event, self.idle) = (idle, idle);
+        }
+        let provider = settings.retry.as_ref().map(|retry| &retry.provider);
+        self.first_event = provider.and_then(|provider| limit(provider.timeout_ms)).unwrap_or(self.first_event);
+        self
+    }
+
+    /// Takes over what the daemon's environment says.
+    pub(super) fn with_env(mut self, get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        for (name, limit) in [
+            ("AGENTD_PROVIDER_CONNECT_TIMEOUT_MS", &mut self.connect),
+            ("AGENTD_PROVIDER_FIRST_EVENT_TIMEOUT_MS", &mut self.first_event),
+            ("AGENTD_PROVIDER_IDLE_TIMEOUT_MS", &mut self.idle),
+        ] {
+            if let Some(ms) =
+                parse_env(get, name, "milliseconds, at least 1", |value| parse_number(value).filter(|ms| *ms > 0))?
+            {
+                *limit = Duration::from_millis(ms);
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -89,6 +151,7 @@ pub struct SettingError {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PiSettings {
     retry: Option<PiRetry>,
+    http_idle_timeout_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -98,6 +161,15 @@ struct PiRetry {
     max_retries: Option<u32>,
     base_delay_ms: Option<u64>,
     max_agent_delay_ms: Option<u64>,
+    provider: PiProvider,
+}
+
+/// What of a request is tried again below the agent. Here nothing is, so `maxRetries` means nothing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PiProvider {
+    timeout_ms: Option<u64>,
+    max_retry_delay_ms: Option<u64>,
 }
 
 impl RetrySettings {
@@ -108,6 +180,7 @@ impl RetrySettings {
         self.max_retries = retry.max_retries.unwrap_or(self.max_retries);
         self.base_delay = retry.base_delay_ms.map_or(self.base_delay, Duration::from_millis);
         self.max_delay = retry.max_agent_delay_ms.map_or(self.max_delay, Duration::from_millis);
+        self.max_asked_delay = retry.provider.max_retry_delay_ms.map_or(self.max_asked_delay, Duration::from_millis);
         self
     }
 
@@ -123,7 +196,7 @@ impl RetrySettings {
             self.base_delay = Duration::from_millis(delay);
         }
         if let Some(delay) = parse_env(get, "AGENTD_RETRY_MAX_DELAY_MS", "milliseconds", parse_number)? {
-            self.max_delay = Duration::from_millis(delay);
+            (self.max_delay, self.max_asked_delay) = (Duration::from_millis(delay), Duration::from_millis(delay));
         }
         Ok(self)
     }
@@ -185,12 +258,15 @@ mod tests {
     fn pi_settings_change_only_what_they_name() {
         assert_eq!(pi("{}"), RetrySettings::default());
         assert_eq!(pi(r#"{"retry":{"maxRetries":1},"theme":"dark"}"#).max_retries, 1);
-        let all = pi(r#"{"retry":{"enabled":false,"maxRetries":7,"baseDelayMs":5,"maxAgentDelayMs":9,"provider":{}}}"#);
+        let all = pi(
+            r#"{"retry":{"enabled":false,"maxRetries":7,"baseDelayMs":5,"maxAgentDelayMs":9,"provider":{"maxRetryDelayMs":8}}}"#,
+        );
         let expected = RetrySettings {
             enabled: false,
             max_retries: 7,
             base_delay: Duration::from_millis(5),
             max_delay: Duration::from_millis(9),
+            max_asked_delay: Duration::from_millis(8),
         };
         assert_eq!(all, expected);
     }
@@ -200,6 +276,18 @@ mod tests {
         let get = env(&[("AGENTD_RETRY_BASE_DELAY_MS", "10"), ("AGENTD_RETRY_ENABLED", "on")]);
         let retry = pi(r#"{"retry":{"enabled":false,"baseDelayMs":5}}"#).with_env(&get).unwrap();
         assert_eq!((retry.enabled, retry.base_delay), (true, Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn clocks_of_pi_and_of_the_environment() {
+        let pi = |json: &str| ProviderClocks::default().with_pi(&serde_json::from_str(json).unwrap());
+        let ms = Duration::from_millis;
+        assert_eq!(pi(r#"{"httpIdleTimeoutMs":0}"#), ProviderClocks::default());
+        let clocks = pi(r#"{"httpIdleTimeoutMs":7000,"retry":{"provider":{"timeoutMs":9000}}}"#);
+        assert_eq!((clocks.first_event, clocks.idle), (ms(9000), ms(7000)));
+        let clocks = clocks.with_env(&env(&[("AGENTD_PROVIDER_IDLE_TIMEOUT_MS", "50")])).unwrap();
+        assert_eq!((clocks.first_event, clocks.idle), (ms(9000), ms(50)));
+        clocks.with_env(&env(&[("AGENTD_PROVIDER_CONNECT_TIMEOUT_MS", "0")])).unwrap_err();
     }
 
     #[test]

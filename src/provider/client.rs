@@ -17,6 +17,7 @@ use super::keys::KeyRing;
 use super::messages::Messages;
 use super::spec::{API_ANTHROPIC_MESSAGES, API_DEMO, API_OPENAI_COMPLETIONS, ModelSpec};
 use super::stream::StreamEvent;
+use crate::config::ProviderClocks;
 use crate::config::env::SessionEnv;
 
 /// One request to a model.
@@ -50,8 +51,7 @@ impl ProviderClient {
     }
 
     /// Returns a client with its own time limits.
-    #[cfg(test)]
-    pub(super) fn with_clocks(clocks: super::http::Clocks) -> Self {
+    pub fn with_clocks(clocks: ProviderClocks) -> Self {
         let mut client = Self::default();
         client.connections.clocks = clocks;
         client

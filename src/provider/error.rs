@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::retry_after::wait_in_text;
 use super::secret::Secret;
 
 /// Longest message made of a response body, in bytes: error pages of proxies are long and say little.
@@ -133,6 +134,7 @@ impl ProviderError {
             None => format!("{status} {body}"),
         };
         let class = classify(Some(status), error.and_then(error_code).as_deref(), body);
+        let retry_after = retry_after.or_else(|| wait_in_text(body)).filter(|_| class.is_retryable());
         Self { class, message: shorten(message), status: Some(status), retry_after }
     }
 
@@ -169,12 +171,9 @@ impl ProviderError {
         let code = error_code(error);
         let words = format!("{} {text}", code.as_deref().unwrap_or_default());
         let status = status.or_else(|| code.as_deref().and_then(status_code));
-        Self {
-            class: classify(status, code.as_deref(), words.trim()),
-            message: shorten(text),
-            status: None,
-            retry_after: None,
-        }
+        let class = classify(status, code.as_deref(), words.trim());
+        let retry_after = wait_in_text(&text).filter(|_| class.is_retryable());
+        Self { class, message: shorten(text), status: None, retry_after }
     }
 }
 

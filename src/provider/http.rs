@@ -16,10 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{ErrorClass, ProviderError};
 use super::secret::Secret;
+pub(super) use crate::config::ProviderClocks as Clocks;
 use crate::config::env::SessionEnv;
-use crate::constants::{
-    MAX_ERROR_BODY_BYTES, PROVIDER_CONNECT_TIMEOUT, PROVIDER_FIRST_EVENT_TIMEOUT, PROVIDER_IDLE_TIMEOUT,
-};
+use crate::constants::MAX_ERROR_BODY_BYTES;
 
 /// What pi says of a server that closes the connection.
 const CLOSED: &str = "other side closed (UND_ERR_SOCKET)";
@@ -29,27 +28,6 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_POOLS: usize = 16;
 /// A connection without use is closed after this: an idle daemon should hold none.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-
-/// Time limits of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clocks {
-    /// Until the connection stands.
-    pub(super) connect: Duration,
-    /// From the request to the first event.
-    pub(super) first_event: Duration,
-    /// Between two events.
-    pub(super) idle: Duration,
-}
-
-impl Default for Clocks {
-    fn default() -> Self {
-        Self {
-            connect: PROVIDER_CONNECT_TIMEOUT,
-            first_event: PROVIDER_FIRST_EVENT_TIMEOUT,
-            idle: PROVIDER_IDLE_TIMEOUT,
-        }
-    }
-}
 
 /// What decides which pool a request uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

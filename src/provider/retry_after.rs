@@ -12,14 +12,65 @@ use jiff::tz::TimeZone;
 const MAX_SENSIBLE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 /// Returns how long to wait, from the headers of a response: `retry-after-ms` first (it is finer), then
-/// `retry-after` in seconds (decimals too) or as a date.
+/// `retry-after` in seconds (decimals too) or as a date, then `x-ratelimit-reset-requests` and `-tokens` (OpenAI's,
+/// such as `1m6.2s`) of the limit that is used up.
 ///
-/// `None` when neither is usable: absent, no number and no date, zero, negative, or in the past. The caller's own
+/// `None` when none is usable: absent, no number and no date, zero, negative, or in the past. The caller's own
 /// back-off applies then; a wish for no pause at all would be a storm of requests.
 pub fn retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: i64) -> Option<Duration> {
     let millis = header("retry-after-ms").and_then(|value| number(value, 0.001));
-    let wait = millis.or_else(|| header("retry-after").and_then(|value| seconds_or_date(value, now_ms)))?;
+    let asked = millis.or_else(|| header("retry-after").and_then(|value| seconds_or_date(value, now_ms)));
+    sensible(asked.or_else(|| limit_reset(header))?)
+}
+
+fn sensible(wait: Duration) -> Option<Duration> {
     (wait > Duration::ZERO && wait <= MAX_SENSIBLE).then_some(wait)
+}
+
+/// Both limits are told with every response; what is left says which of them was met.
+fn limit_reset<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
+    let reset = |limit: &str| {
+        let left = header(&format!("x-ratelimit-remaining-{limit}"));
+        let is_used_up = left.is_none_or(|left| left.trim().parse() == Ok(0));
+        let value = header(&format!("x-ratelimit-reset-{limit}")).filter(|_| is_used_up)?;
+        let (wait, rest) = span(value.trim())?;
+        rest.is_empty().then_some(wait)
+    };
+    reset("requests").max(reset("tokens"))
+}
+
+/// Returns how long the words of an error ask to wait, such as `try again in 6.2s` or `retry after 20 seconds`.
+pub fn wait_in_text(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_lowercase();
+    let places = ["try again in ", "try again after ", "retry in ", "retry after "];
+    let asked = places.iter().find_map(|words| text.split_once(words).and_then(|(_, rest)| span(rest)));
+    sensible(asked?.0)
+}
+
+/// Reads a time span (`6.2s`, `1m30.5s`, `20 ms`, `2 minutes`, plain seconds) and returns what follows it.
+fn span(text: &str) -> Option<(Duration, &str)> {
+    let (mut sum, mut rest, mut found) = (Duration::ZERO, text, false);
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (figure, after) = rest.split_at(digits);
+        let unit = after.trim_start_matches(' ');
+        let letters = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
+        let (secs, is_plain) = match &unit[..letters] {
+            "ms" | "millisecond" | "milliseconds" => (0.001, false),
+            "s" | "sec" | "secs" | "second" | "seconds" => (1.0, false),
+            "m" | "min" | "mins" | "minute" | "minutes" => (60.0, false),
+            "h" | "hour" | "hours" => (3600.0, false),
+            _ => (1.0, true),
+        };
+        // The full stop of a sentence is none of the number.
+        let Some(part) = number(figure.trim_end_matches('.'), secs).filter(|_| !(found && is_plain)) else { break };
+        (sum, found) = (sum.checked_add(part)?, true);
+        if is_plain {
+            return Some((sum, after));
+        }
+        rest = &unit[letters..];
+    }
+    found.then_some((sum, rest))
 }
 
 fn seconds_or_date(value: &str, now_ms: i64) -> Option<Duration> {
@@ -113,10 +164,40 @@ mod tests {
         check(&[("retry-after-ms", "x"), ("retry-after", "7")], Some(7000));
     }
 
+    #[test]
+    fn limits_tell_when_they_are_reset() {
+        let reset = |limit: &'static str, value: &'static str| (limit, value);
+        let (requests, tokens) = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens");
+        check(&[reset(requests, "6.2s")], Some(6200));
+        check(&[reset(requests, "1s"), reset(tokens, "1m6.5s")], Some(66_500));
+        check(&[reset(tokens, "120ms"), ("x-ratelimit-remaining-tokens", "0")], Some(120));
+        check(&[reset(tokens, "120ms"), ("x-ratelimit-remaining-tokens", "70")], None);
+        check(&[reset(tokens, "soon")], None);
+        check(&[reset(tokens, "9s"), ("retry-after", "2")], Some(2000));
+    }
+
+    #[test]
+    fn waits_in_words() {
+        for (text, expected_ms) in [
+            ("Rate limit reached. Please try again in 6.2s. Visit us", Some(6200)),
+            ("try again in 1m30.5s", Some(90_500)),
+            ("Please retry after 20 seconds.", Some(20_000)),
+            ("Retry in 2 minutes", Some(120_000)),
+            ("try again in 350ms", Some(350)),
+            ("retry after 7", Some(7000)),
+            ("please try again in a while", None),
+            ("try again in 0s", None),
+            ("slow down", None),
+        ] {
+            assert_eq!(wait_in_text(text), expected_ms.map(Duration::from_millis), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn never_panics(value in "\\PC{0,40}|[0-9.]{0,400}") {
             let _ = retry_after(|_| Some(value.as_str()), NOW_MS);
+            let _ = wait_in_text(&format!("try again in {value}"));
         }
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod agentctl;
+mod faults;
 mod fixtures;
 mod golden;
 mod harness;

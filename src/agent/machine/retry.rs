@@ -9,9 +9,14 @@ use super::effect::{Effect, Outcome};
 use super::input::{Failure, ReplyId, RetryId};
 use crate::agent::backoff::{self, Decision};
 use crate::agent::event::Event;
+use crate::provider::error::ErrorClass;
 
 /// `finalError` when a person ends the pause (pi's word).
 const CANCELLED: &str = "Retry cancelled";
+
+/// What is said of a conversation that has outgrown its model. Sending it again would only cost time.
+const OVERFLOW: &str = "the conversation does not fit into the model's context window; go on in a new session, or \
+                        choose a model with a larger one";
 
 impl Machine {
     /// Tries again after a pause, or ends the run.
@@ -20,6 +25,9 @@ impl Machine {
         let retries = self.run_mut().retries;
         match backoff::decide(&self.settings.retry, failure.class, failure.retry_after, retries, jitter) {
             Decision::Retry { attempt, delay } => self.wait_for_retry(moment, attempt, delay, error),
+            Decision::GiveUp if failure.class == ErrorClass::Overflow => {
+                self.give_up(format!("{error} ({OVERFLOW})"));
+            }
             Decision::GiveUp => self.give_up(error),
             Decision::WaitTooLong(asked) => {
                 let seconds = asked.as_secs();

@@ -227,6 +227,18 @@ fn refusals_of_the_messages_api_are_given_whole() {
 }
 
 #[test]
+fn b027_a_wait_in_words_is_taken() {
+    let body = r#"{"error": {"message": "Rate limit reached. Please try again in 6.2s."}}"#;
+    let error = ProviderError::from_response(429, body, None, &[]);
+    assert_eq!(error.retry_after, Some(Duration::from_millis(6200)));
+    let header = Some(Duration::from_secs(1));
+    assert_eq!(ProviderError::from_response(429, body, header, &[]).retry_after, header);
+    assert_eq!(ProviderError::from_response(401, body, header, &[]).retry_after, None, "never tried again");
+    let error = ProviderError::from_stream(&json!({"code": 429, "message": "retry after 2 seconds"}), &[]);
+    assert_eq!(error.retry_after, Some(Duration::from_secs(2)));
+}
+
+#[test]
 fn an_echoed_key_is_hidden() {
     let keys = [Secret::new("sk-CANARY123")];
     let body = r#"{"error": {"message": "Incorrect API key provided: sk-CANARY123."}}"#;

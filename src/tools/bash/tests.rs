@@ -37,7 +37,7 @@ async fn the_environment_is_the_session_s_and_the_marker() {
 }
 
 #[tokio::test]
-async fn a_background_process_does_not_hold_the_call() {
+async fn b089_a_background_process_does_not_hold_the_call() {
     let place = Place::new();
     for (command, expected) in [
         ("sleep 60 & echo done", "done\n"),
@@ -60,7 +60,7 @@ async fn a_background_process_does_not_hold_the_call() {
 }
 
 #[tokio::test]
-async fn an_exit_before_the_timeout_is_told() {
+async fn b101_an_exit_before_the_timeout_is_told() {
     let place = Place::new();
     let arguments = json!({"command": "(while :; do echo x; sleep 0.05; done) & exit 7", "timeout": 0.5});
     let output = place.run("bash", arguments).await;
@@ -70,7 +70,7 @@ async fn an_exit_before_the_timeout_is_told() {
 }
 
 #[tokio::test]
-async fn what_ignores_signals_ends_after_the_grace() {
+async fn b091_what_ignores_signals_ends_after_the_grace() {
     let place = Place::new();
     for command in ["trap '' TERM INT HUP; while :; do sleep 1; done", "kill -STOP $$; echo on"] {
         let begun = Instant::now();
@@ -81,7 +81,7 @@ async fn what_ignores_signals_ends_after_the_grace() {
 }
 
 #[tokio::test]
-async fn an_abort_lets_no_further_command_run() {
+async fn b093_an_abort_lets_no_further_command_run() {
     for command in [
         "echo begin; sleep 30; touch ran",
         "echo begin; sleep 30 || touch ran",
@@ -134,7 +134,7 @@ async fn output_while_being_ended_is_kept() {
 }
 
 #[tokio::test]
-async fn nothing_waits_for_input_or_a_terminal() {
+async fn b097_nothing_waits_for_input_or_a_terminal() {
     let place = Place::new();
     place.put("x", "x");
     for command in [
@@ -154,7 +154,7 @@ async fn nothing_waits_for_input_or_a_terminal() {
 }
 
 #[tokio::test]
-async fn death_by_signal_is_an_error() {
+async fn b099_death_by_signal_is_an_error() {
     let place = Place::new();
     check(&run_command(&place, "kill -9 $$").await, true, "(no output)\n\nCommand exited with code 137");
     check(&run_command(&place, "kill -SEGV $$").await, true, "(no output)\n\nCommand exited with code 139");
@@ -163,7 +163,7 @@ async fn death_by_signal_is_an_error() {
 }
 
 #[tokio::test]
-async fn counts_at_the_limits() {
+async fn b103_counts_at_the_limits() {
     let place = Place::new();
     let full = run_command(&place, "seq 2000").await;
     assert_eq!(full.result.details, None);
@@ -180,7 +180,7 @@ async fn counts_at_the_limits() {
 }
 
 #[tokio::test]
-async fn full_output_is_complete_private_and_closed() {
+async fn b103_full_output_is_complete_private_and_closed() {
     let place = Place::new();
     let command = "printf 'a\\xff'; seq 1 200000; printf 'b\\xf0\\x9f'";
     let output = run_command(&place, command).await;
@@ -210,7 +210,7 @@ async fn where_no_file_can_be_made_the_result_says_so() {
 }
 
 #[tokio::test]
-async fn long_lines_are_cut_between_characters() {
+async fn b095_long_lines_are_cut_between_characters() {
     let place = Place::new();
     for lead in 0..4 {
         let command = format!("printf '%{lead}s' ''; yes '界🌍' | head -c 200000 | tr -d '\\n'");

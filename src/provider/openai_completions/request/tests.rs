@@ -140,7 +140,7 @@ fn recorded_requests() {
 }
 
 #[test]
-fn members_of_the_plain_dialect() {
+fn b051_members_of_the_plain_dialect() {
     let messages = [json!({"role": "system", "sections": {"a": "A", "b": "B"}}), user("hi")];
     assert_eq!(
         body_of(&fake("plain"), &messages, ThinkingLevel::High).to_string(),

@@ -1,0 +1,137 @@
+//! Streams: cut characters, comments, odd chunks, ends that are none.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::{begin, chunk, kinds, raw, reply, settled};
+use crate::model_server::ModelServer;
+
+/// Prompts once for each reply and checks what is stored.
+async fn check(rows: Vec<(&str, Value, Value)>) {
+    let server = ModelServer::replies(json!([]));
+    let (daemon, mut client) = begin(&server).await;
+    for (name, reply, expected) in rows {
+        server.push(reply);
+        client.new_session(daemon.home(), "fake/plain").await;
+        let events = client.run(name).await;
+        assert!(!kinds(&events).contains(&"auto_retry_start"), "{name}: {:?}", settled(&events));
+        let end = events.iter().rev().find(|event| event["event"]["type"] == "message_end").unwrap();
+        let blocks: Vec<_> =
+            end["event"]["message"]["content"].as_array().unwrap().iter().map(without_signature).collect();
+        assert_eq!(json!(blocks), expected, "{name}");
+        let streamed: String =
+            events.iter().filter_map(|event| event["event"]["assistantMessageEvent"]["delta"].as_str()).collect();
+        let stored: String =
+            blocks.iter().filter_map(|block| block["thinking"].as_str().or(block["text"].as_str())).collect();
+        assert_eq!(streamed, stored, "{name}");
+    }
+}
+
+fn without_signature(block: &Value) -> Value {
+    let mut block = block.clone();
+    block.as_object_mut().unwrap().retain(|key, _| !key.ends_with("Signature"));
+    block
+}
+
+fn text(text: &str) -> Value {
+    json!([{"type": "text", "text": text}])
+}
+
+#[tokio::test]
+async fn b001_characters_cut_by_the_network_stay_whole() {
+    let whole = "你好🌍é";
+    let mut rows = Vec::new();
+    for split in 1..=3 {
+        let mut reply = reply(&chunk(json!({"content": whole}), None), "stop");
+        reply["raw_split"] = json!(split);
+        rows.push(("split", reply, text(whole)));
+    }
+    check(rows).await;
+}
+
+#[tokio::test]
+async fn b003_comments_and_unknown_fields_are_ignored() {
+    let comments = ": PROCESSING\n\n".repeat(10);
+    let hello = chunk(json!({"content": "hel"}), None);
+    let events =
+        format!("{comments}{hello}{comments}id: 7\nretry: 10\nevent: ping\n{}", chunk(json!({"content": "lo"}), None));
+    check(vec![("comments", reply(&events, "stop"), text("hello"))]).await;
+}
+
+#[tokio::test]
+async fn b007_chunks_without_content_are_skipped() {
+    let odd = [
+        "null",
+        "{}",
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{}]}"#,
+        r#"{"choices":[{"delta":null}]}"#,
+        r#"{"choices":null}"#,
+    ];
+    let odd: String = odd.iter().map(|data| format!("data: {data}\n\n")).collect();
+    let events = odd.clone() + &chunk(json!({"content": null}), None) + &chunk(json!({"content": "hi"}), None) + &odd;
+    let mut reply = reply(&events, "stop");
+    let usage = json!({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10});
+    let body = reply["raw"][0].as_str().unwrap();
+    reply["raw"][0] =
+        json!(body.replace("data: [DONE]", &format!("{}data: [DONE]", raw(&json!({"choices": [], "usage": usage})))));
+    let server = ModelServer::replies(json!([reply]));
+    let (_daemon, mut client) = begin(&server).await;
+    client.run("x").await;
+    assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "hi");
+    let tokens = client.ok("get_session_stats", json!({})).await["tokens"].clone();
+    assert_eq!((&tokens["input"], &tokens["output"]), (&json!(7), &json!(3)));
+}
+
+#[tokio::test]
+async fn b009_thinking_and_text_of_one_chunk_are_both_kept() {
+    let both = chunk(json!({"reasoning_content": "r", "content": "c"}), None);
+    let expected = json!([{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "c"}]);
+    check(vec![("both", reply(&both, "stop"), expected)]).await;
+}
+
+#[tokio::test]
+async fn b005_a_stream_without_its_end_is_never_an_answer() {
+    // Chunks: the role, three of content, the reason, the usage, the end.
+    let call = json!({"tool": "bash", "args": {"command": "touch ran"}, "id": "c1"});
+    let server = ModelServer::replies(json!([]));
+    let (daemon, mut client) = begin(&server).await;
+    for how in ["cut_after", "end_after"] {
+        for after in 1..=4 {
+            for blocks in [json!([{"text": "abcdef"}]), json!([call])] {
+                server.push(json!({"blocks": blocks, "chunk": if blocks[0]["text"].is_null() { 16 } else { 2 }, how: after.min(3)}));
+                server.push(json!({"text": "whole"}));
+                client.new_session(daemon.home(), "fake/plain").await;
+                let events = client.run("x").await;
+                assert!(kinds(&events).contains(&"auto_retry_start"), "{how} {after} {blocks}");
+                assert!(!kinds(&events).contains(&"tool_execution_start"), "{how} {after} {blocks}");
+                assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "whole");
+            }
+        }
+    }
+    server.push(json!({"text": "abcdef", "chunk": 2, "no_done": true}));
+    client.new_session(daemon.home(), "fake/plain").await;
+    let events = client.run("x").await;
+    assert!(!kinds(&events).contains(&"auto_retry_start"), "a finish reason is an end");
+}
+
+#[tokio::test]
+async fn b011_endless_lines_and_error_pages_are_bounded() {
+    let piece = "a".repeat(8 * 1024 * 1024);
+    let line: Vec<_> = std::iter::once("data: ".to_owned()).chain(std::iter::repeat_n(piece.clone(), 6)).collect();
+    let page = format!("HTTP/1.1 500 Oops\r\ncontent-length: {}\r\n\r\n", 48 * 1024 * 1024);
+    let page: Vec<_> = std::iter::once(page).chain(std::iter::repeat_n(piece, 6)).collect();
+    let server = ModelServer::replies(json!([{"raw": line, "then": "hang"}, {"raw_http": page}]));
+    let (daemon, mut client) = begin(&server).await;
+    client.ok("set_auto_retry", json!({"enabled": false})).await;
+    for _ in 0..2 {
+        let events = client.run("x").await;
+        assert_eq!(settled(&events)["reason"], "error");
+        assert!(settled(&events)["errorMessage"].as_str().unwrap().len() < 10_000);
+    }
+    server.client_gone(1).await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB");
+    // An event may have 32 MiB; a buffer that grows is held twice for a moment.
+    assert!(peak.parse::<u64>().unwrap() < 110 * 1024, "{peak} kB");
+}
