@@ -236,8 +236,7 @@ impl SessionActor {
     fn on_deadline(&mut self) {
         let now = Instant::now();
         if self.merge_flush.is_some_and(|at| at <= now) {
-            self.merge_flush = None;
-            self.ring.flush_merge();
+            self.end_merge();
         }
         if self.delta_drop.is_some_and(|at| at <= now) {
             self.ring.drop_deltas();

@@ -15,10 +15,13 @@ use super::exchange::{self, Dialect};
 use super::http::Connections;
 use super::keys::KeyRing;
 use super::messages::Messages;
+use super::network::{Ended, Network};
+use super::pace::{Pace, pass_on};
 use super::spec::{API_ANTHROPIC_MESSAGES, API_DEMO, API_OPENAI_COMPLETIONS, ModelSpec};
 use super::stream::StreamEvent;
 use crate::config::ProviderClocks;
 use crate::config::env::SessionEnv;
+use crate::constants::STREAM_BATCHES;
 
 /// One request to a model.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct ModelRequest {
     pub cwd: PathBuf,
     /// The session.
     pub session_id: SessionId,
+    /// How soon deltas are wanted.
+    pub pace: Pace,
 }
 
 /// Asks models. Cheap to clone; clones share connections and cached keys.
@@ -42,6 +47,7 @@ pub struct ModelRequest {
 pub struct ProviderClient {
     connections: Connections,
     keys: KeyRing,
+    network: Network,
 }
 
 impl ProviderClient {
@@ -57,8 +63,8 @@ impl ProviderClient {
         client
     }
 
-    /// Sends a request and passes on what comes back, one `Vec` for each read from the network. Returns when the
-    /// response has ended. Waits while `events` is full; that holds back the provider and nobody else.
+    /// Sends a request and passes on what comes back, at the request's pace. Returns when the response has ended. Waits
+    /// while `events` is full; that holds back the provider and nobody else.
     ///
     /// Cancel safe: dropping the future closes the connection, as cancelling `cancel` does.
     ///
@@ -70,10 +76,37 @@ impl ProviderClient {
         events: mpsc::Sender<Vec<StreamEvent>>,
         cancel: CancellationToken,
     ) -> Result<(), ProviderError> {
+        if request.spec.is_demo() {
+            return self.paced(request, events, cancel).await;
+        }
+        let client = self.clone();
+        let work = async move { client.paced(request, events, cancel).await };
+        self.network.run(work).await.unwrap_or_else(|Ended| Err(ProviderError::cancelled()))
+    }
+
+    /// The pieces come one `Vec` for each read from the network, and go on as the pace allows.
+    async fn paced(
+        &self,
+        request: ModelRequest,
+        events: mpsc::Sender<Vec<StreamEvent>>,
+        cancel: CancellationToken,
+    ) -> Result<(), ProviderError> {
+        let (pieces, from) = mpsc::channel(STREAM_BATCHES);
+        let pace = request.pace.clone();
+        let ask = async move { self.ask(&request, &pieces, &cancel).await };
+        tokio::join!(ask, pass_on(from, events, &pace)).0
+    }
+
+    async fn ask(
+        &self,
+        request: &ModelRequest,
+        events: &mpsc::Sender<Vec<StreamEvent>>,
+        cancel: &CancellationToken,
+    ) -> Result<(), ProviderError> {
         match request.spec.model.api.as_str() {
-            API_DEMO => demo_stream::stream(&request, &events, &cancel).await,
-            API_OPENAI_COMPLETIONS => self.exchange::<ChatCompletions>(&request, &events, &cancel).await,
-            API_ANTHROPIC_MESSAGES => self.exchange::<Messages>(&request, &events, &cancel).await,
+            API_DEMO => demo_stream::stream(request, events, cancel).await,
+            API_OPENAI_COMPLETIONS => self.exchange::<ChatCompletions>(request, events, cancel).await,
+            API_ANTHROPIC_MESSAGES => self.exchange::<Messages>(request, events, cancel).await,
             other => Err(ProviderError::new(ErrorClass::BadRequest, format!("no provider speaks {other}"))),
         }
     }

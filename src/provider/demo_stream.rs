@@ -119,6 +119,7 @@ mod tests {
             env: SessionEnv::new(vars, EnvSource::Client),
             cwd: PathBuf::from("/"),
             session_id: SessionId::new("s"),
+            pace: crate::provider::Pace::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The ring as its session writes it and its subscribers read it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentd_protocol::methods::View;
@@ -29,6 +29,8 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     /// Age of the oldest event, readable without the lock.
     oldest: AtomicU64,
+    /// How many subscribers read each delta, readable without the lock.
+    full_readers: AtomicUsize,
 }
 
 struct Inner {
@@ -131,6 +133,7 @@ impl Ring {
             budget: budget.clone(),
             inner: Mutex::new(inner),
             oldest: AtomicU64::new(u64::MAX),
+            full_readers: AtomicUsize::new(0),
         });
         budget.register(&shared);
         Self(shared)
@@ -166,6 +169,11 @@ impl Ring {
         &self.0.session_id
     }
 
+    /// Tells whether somebody reads each delta as it comes.
+    pub fn wants_each_delta(&self) -> bool {
+        self.0.full_readers.load(Ordering::Relaxed) > 0
+    }
+
     /// Ends the open merge, so that the `coalesced` view shows all events.
     pub fn flush_merge(&self) {
         self.0.grow(|inner| inner.buffer.close_merge());
@@ -196,6 +204,7 @@ impl Ring {
     /// Whoever subscribes pulls once unasked; from then on `wake` tells when there is more.
     pub fn subscribe(&self, view: View, after: Seq, wake: Arc<Wake>) -> Subscription {
         let token = wake.token();
+        self.0.full_readers.fetch_add(usize::from(view == View::Full), Ordering::Relaxed);
         let (slot, last) = self.0.grow(|inner| {
             inner.buffer.close_merge();
             *inner.readers.get_mut(view) += 1;
@@ -351,6 +360,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.ring.full_readers.fetch_sub(usize::from(self.view == View::Full), Ordering::Relaxed);
         self.ring.change(|inner| {
             inner.subscribers[self.slot] = None;
             *inner.readers.get_mut(self.view) -= 1;

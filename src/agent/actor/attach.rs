@@ -13,8 +13,7 @@ impl SessionActor {
     /// Runs between two jobs, so what the actor holds is what it has published.
     pub(super) fn attach(&mut self, request: AttachRequest, reply: Reply<Attached>) {
         // Merged frames must not straddle the cursor.
-        self.ring.flush_merge();
-        self.merge_flush = None;
+        self.end_merge();
         let is_new = !self.clients.contains_key(&request.client.id);
         let exact = request.since.as_ref().filter(|since| self.ring.can_replay(since, request.view));
         let (after, replay, snapshot) = match exact {

@@ -126,6 +126,12 @@ impl SessionActor {
         }
     }
 
+    /// Lets readers of merged deltas have what was gathered so far.
+    pub(super) fn end_merge(&mut self) {
+        self.ring.flush_merge();
+        self.merge_flush = None;
+    }
+
     pub(super) fn send_reply(&mut self, to: ReplyId, outcome: Outcome) {
         let Some(sender) = self.replies.senders.remove(&to) else { return };
         let seq = self.ring.last_seq();

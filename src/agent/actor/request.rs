@@ -15,7 +15,7 @@ use crate::clock;
 use crate::constants::{INTERRUPTED_MESSAGE, STREAM_BATCHES};
 use crate::provider::error::{ErrorClass, ProviderError};
 use crate::provider::stream::StreamEvent;
-use crate::provider::{ModelRequest, ModelSpec};
+use crate::provider::{ModelRequest, ModelSpec, Pace};
 use crate::session::context::build_context;
 
 /// `errorMessage` of a response that a person stopped (pi's words).
@@ -77,6 +77,10 @@ impl SessionActor {
             env: self.settings.env.clone(),
             cwd: self.settings.cwd.clone(),
             session_id: self.id.clone(),
+            pace: Pace::new({
+                let ring = self.ring.clone();
+                move || ring.wants_each_delta()
+            }),
         };
         let (sender, events) = mpsc::channel(STREAM_BATCHES);
         let cancel = self.services.tasks.cancel_token().child_token();
@@ -129,6 +133,10 @@ impl SessionActor {
             updates.extend(request.assembler.push(stream_event));
         }
         self.publish_updates(updates);
+        if !self.ring.wants_each_delta() {
+            // These were gathered on their way, so that nobody has to wait once more.
+            self.end_merge();
+        }
     }
 
     fn on_stream_started(&mut self) {

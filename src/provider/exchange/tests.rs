@@ -151,6 +151,7 @@ fn request(spec: ModelSpec, env: SessionEnv) -> ModelRequest {
         env,
         cwd: PathBuf::from("/"),
         session_id: SessionId::new("s"),
+        pace: crate::provider::Pace::default(),
     }
 }
 
