@@ -245,10 +245,16 @@ pub struct InitializeResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
-    /// The views that `attach` offers.
+    /// The views that `attach` offers; a client passes over those that it does not know.
+    #[serde(deserialize_with = "known_views")]
     pub views: Vec<View>,
     /// How tools are confined: `none` while they run unconfined.
     pub confinement: String,
+}
+
+fn known_views<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<View>, D::Error> {
+    let values = Vec::<Value>::deserialize(deserializer)?;
+    Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
 }
 
 /// The daemon's limits.

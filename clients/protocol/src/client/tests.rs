@@ -235,3 +235,10 @@ async fn an_untyped_call_gives_the_result_as_it_came() {
     let (answer, ()) = tokio::join!(call, daemon);
     assert_eq!(answer.expect("answer").get(), r#"{"b":1.50}"#);
 }
+
+#[test]
+fn views_of_a_later_version_are_passed_over() {
+    let value = json!({"views": ["full", "holographic"], "confinement": "none"});
+    let capabilities: crate::methods::Capabilities = serde_json::from_value(value).unwrap();
+    assert_eq!(capabilities.views, [crate::methods::View::Full]);
+}
