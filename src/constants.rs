@@ -9,6 +9,8 @@ pub const MAX_BATCH: usize = 1000;
 /// Requests of a connection that are in their sessions' mailboxes and not answered yet; when there are so many, the
 /// connection is not read.
 pub const MAX_UNANSWERED_REQUESTS: usize = 64;
+/// Requests of one connection that may wait for something to happen (`wait`, `abort`).
+pub const MAX_WAITING_REQUESTS: usize = 1024;
 /// Unsent answers of a connection at which its requests are no longer read, in bytes.
 pub const MAX_UNSENT_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Requests that wait in a session's mailbox; when it is full, connections wait and so stop reading.

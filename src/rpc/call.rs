@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agentd_protocol::error_code::ErrorKind;
 use agentd_protocol::{Seq, SessionId};
 
-use super::conn::{Conn, Held};
+use super::conn::{Conn, Held, Hold};
 use super::error_map::Failure;
 use super::outbox::Effect;
 use super::server::Core;
@@ -33,6 +33,7 @@ pub(super) struct CallState {
 pub(super) struct Outcome {
     pub(super) reflects: Option<(SessionId, Seq)>,
     pub(super) effect: Option<Effect>,
+    pub(super) hold: Option<Hold>,
 }
 
 impl CallState {
@@ -97,7 +98,9 @@ impl Call {
     ) -> Result<Result<T, SessionError>, Failure> {
         let handle = self.session(id).await?;
         // One that waits would hold the events back that it waits for.
-        let _hold = (!self.state.waits).then(|| self.conn().hold(handle.id(), Held::Request));
+        if !self.state.waits {
+            self.hold(handle.id());
+        }
         let pending = match ask(&handle).await {
             Ok(pending) => pending,
             Err(error) => return Ok(Err(error)),
@@ -107,6 +110,12 @@ impl Call {
             self.reflects(handle.id(), answer.seq);
             answer.value
         }))
+    }
+
+    /// Keeps events of a session that no answer needs behind the answer.
+    pub(super) fn hold(&self, id: &SessionId) {
+        let hold = self.conn().hold(id, Held::Request);
+        self.outcome().hold = Some(hold);
     }
 
     /// Makes the events of a session up to `seq` be written before the answer.

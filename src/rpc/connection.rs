@@ -3,7 +3,7 @@
 //!
 //! **Order**: requests are applied in order, and answered in order. The next one is taken once the one before is done
 //! or in its session's mailbox, so that what a session does for one, such as waiting for the disk, holds no other
-//! session back. Methods that wait for something to happen answer when they are done, whatever came after them.
+//! session back; only what opens a session or a subscription is waited for. Methods that wait for something to happen answer when they are done, whatever came after them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +25,12 @@ use super::error_map::{Failure, parse_params};
 use super::outbox::Outgoing;
 use super::server::Shared;
 use super::writer::Writer;
-use crate::constants::{MAX_BATCH, MAX_MESSAGE_BYTES, MAX_UNANSWERED_REQUESTS};
+use crate::constants::{
+    MAX_BATCH, MAX_MESSAGE_BYTES, MAX_UNANSWERED_REQUESTS, MAX_UNSENT_ANSWER_BYTES, MAX_WAITING_REQUESTS,
+};
+
+/// Requests that may be in mailboxes before any answer has told how large answers are.
+const FIRST_WINDOW: usize = 8;
 
 /// Serves a connection until the client leaves, it breaks, or the daemon says goodbye.
 pub(super) async fn run<R, W>(shared: &Arc<Shared>, conn: &Arc<Conn>, read: R, write: W)
@@ -64,6 +69,8 @@ struct Reader<'a, R> {
     current: Option<Running>,
     /// Answers of requests that are in their sessions' mailboxes, and of what came after them.
     unanswered: FuturesOrdered<BoxFuture<'static, Outgoing>>,
+    /// How many requests may be in their sessions' mailboxes: fewer where answers are large.
+    window: usize,
     /// Methods that wait, and how each is cancelled.
     waiting: FuturesUnordered<BoxFuture<'static, (u64, Outgoing)>>,
     cancels: Vec<Cancel>,
@@ -86,6 +93,7 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
             frames: FrameReader::new(read, Decoder::new(MAX_MESSAGE_BYTES)),
             current: None,
             unanswered: FuturesOrdered::new(),
+            window: FIRST_WINDOW,
             waiting: FuturesUnordered::new(),
             cancels: Vec::new(),
             next_key: 0,
@@ -98,7 +106,7 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
         let mut has_ended = false;
         let mut is_goodbye = false;
         while !has_ended || self.current.is_some() || !self.unanswered.is_empty() || !self.waiting.is_empty() {
-            let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < MAX_UNANSWERED_REQUESTS;
+            let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < self.window;
             let has_room = self.conn.outbox.has_room();
             // All branches are cancel-safe: what they have begun stays in `self`.
             tokio::select! {
@@ -111,7 +119,10 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
                     self.cancels.retain(|cancel| cancel.key != key);
                     self.conn.outbox.push(outgoing);
                 }
-                Some(outgoing) = self.unanswered.next() => self.conn.outbox.push(outgoing),
+                Some(outgoing) = self.unanswered.next() => {
+                    self.window = window(outgoing.len());
+                    self.conn.outbox.push_counted(outgoing);
+                }
                 step = step(&mut self.current) => match step {
                     Some(outgoing) => {
                         self.current = None;
@@ -149,6 +160,9 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
             }
             Err(ReadError::Io(error)) => {
                 tracing::debug!(%error, "a connection broke");
+                // Nobody is there to be answered.
+                self.waiting.clear();
+                self.cancels.clear();
                 return false;
             }
         }
@@ -162,8 +176,9 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
 
     /// Queues an answer behind those of earlier requests.
     fn answer(&mut self, outgoing: Outgoing) {
+        self.conn.outbox.count(&outgoing);
         if self.unanswered.is_empty() {
-            self.conn.outbox.push(outgoing);
+            self.conn.outbox.push_counted(outgoing);
         } else {
             self.unanswered.push_back(Box::pin(std::future::ready(outgoing)));
         }
@@ -231,7 +246,18 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
     fn set_aside(&mut self) {
         let Some(running) = self.current.take() else { return };
         if !running.waits {
-            return self.unanswered.push_back(Box::pin(running.answered()));
+            let conn = Arc::clone(self.conn);
+            return self.unanswered.push_back(Box::pin(async move {
+                let outgoing = running.answered().await;
+                // Counted now: it may have to wait for the answer of a slower request before it.
+                conn.outbox.count(&outgoing);
+                outgoing
+            }));
+        }
+        if self.waiting.len() >= MAX_WAITING_REQUESTS {
+            let text = format!("{MAX_WAITING_REQUESTS} requests of this connection wait already; cancel some of them");
+            let id = running.id.as_ref().map(|id| id.get());
+            return self.answer(failed(id, Failure::new(ErrorKind::Overloaded, text)));
         }
         let (key, id, token) = (self.next_key, running.id.clone(), CancellationToken::new());
         self.next_key += 1;
@@ -253,6 +279,12 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
             self.conn.outbox.push(failed(Some(id.get()), failure));
         }
     }
+}
+
+/// Returns how many requests may wait in mailboxes when an answer had `bytes`: their answers, if they are alike, stay
+/// within what may be unsent.
+fn window(bytes: usize) -> usize {
+    (MAX_UNSENT_ANSWER_BYTES / bytes.max(1)).clamp(1, MAX_UNANSWERED_REQUESTS)
 }
 
 fn is_cancel(item: &Item<'_>) -> bool {

@@ -23,6 +23,15 @@ pub(super) struct Outgoing {
     pub(super) reflects: Vec<(SessionId, Seq)>,
     /// Done once the answer is written.
     pub(super) effects: Vec<Effect>,
+    /// Later events of these sessions stand behind the answer.
+    pub(super) holds: Vec<Hold>,
+}
+
+impl Outgoing {
+    /// Returns the bytes of the answer.
+    pub(super) fn len(&self) -> usize {
+        self.body.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// What an answer changes about the events that follow it.
@@ -72,10 +81,18 @@ impl Outbox {
 
     /// Adds an answer. Never waits: who asks for room first keeps the queue short.
     pub(super) fn push(&self, outgoing: Outgoing) {
-        let mut queue = self.lock();
-        queue.unsent += outgoing.body.as_ref().map_or(0, Vec::len);
-        queue.items.push_back(outgoing);
-        drop(queue);
+        self.count(&outgoing);
+        self.push_counted(outgoing);
+    }
+
+    /// Counts an answer that is there but waits for its turn.
+    pub(super) fn count(&self, outgoing: &Outgoing) {
+        self.lock().unsent += outgoing.len();
+    }
+
+    /// Adds an answer that was counted before.
+    pub(super) fn push_counted(&self, outgoing: Outgoing) {
+        self.lock().items.push_back(outgoing);
         self.to_writer.notify_one();
     }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use agentd_protocol::{Seq, SessionId};
 use bytes::Bytes;
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::conn::Conn;
@@ -103,6 +103,10 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             let goes_on = self.conn.outbox.take(&mut self.answers);
             let ready = self.conn.wake.take();
             self.mark(&ready);
+            // Polled here too: a busy connection never comes to wait for them below.
+            while let Some(Some(recovered)) = self.recovering.next().now_or_never() {
+                self.recovered(recovered);
+            }
             self.collect_answers();
             self.collect_events();
             if !self.out.is_empty() {
@@ -230,6 +234,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Attach { handle, subscription, hold } => {
+                // Its session knows of this connection, whatever has been left meanwhile.
+                self.conn.enter(&handle);
                 self.conn.set_view(handle.id(), subscription.view());
                 let source = Source::Subscription(subscription);
                 let reader = Reader { handle, source, is_ready: true };
@@ -241,7 +247,6 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             }
             Effect::Detach(session) => {
                 self.readers.retain(|reader| *reader.handle.id() != session);
-                self.conn.leave(&session);
             }
         }
     }
@@ -287,7 +292,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             }
             Err(failure) => {
                 self.readers.remove(at);
-                self.conn.leave(&session);
+                if !self.conn.is_attaching(&session) {
+                    self.conn.leave(&session);
+                }
                 detached_frame(&session, position, failure.message())
             }
         };

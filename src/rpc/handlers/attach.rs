@@ -57,9 +57,10 @@ pub(super) async fn subscribe(
 
 async fn detach(call: Arc<Call>, params: SessionParams) -> Result<Empty, Failure> {
     let handle = call.session(params.session_id).await?;
-    let _hold = call.conn().hold(handle.id(), Held::Request);
+    call.hold(handle.id());
     let answer = handle.detach(call.conn().client()).await?.await?;
     call.reflects(handle.id(), answer.seq);
+    call.conn().leave(handle.id());
     call.then(Effect::Detach(handle.id().clone()));
     Ok(answer.value)
 }

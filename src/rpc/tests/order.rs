@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::client::{Client, LIMIT, until};
-use super::fake::Fake;
-use crate::constants::MAX_UNANSWERED_REQUESTS;
+use super::fake::{Fake, settled};
+use crate::constants::{MAX_UNANSWERED_REQUESTS, MAX_UNSENT_ANSWER_BYTES};
 
 #[tokio::test]
 async fn three_thousand_requests_at_once_are_answered_in_order() {
@@ -71,16 +71,74 @@ async fn a_slow_session_holds_no_other_back_and_answers_keep_their_order() {
 }
 
 #[tokio::test]
+async fn an_answer_keeps_its_place_among_the_events_behind_a_slow_one() {
+    let fake = Fake::new(usize::MAX);
+    let (slow, other) = (fake.load("s1", "e1"), fake.load("s2", "e2"));
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("attach", json!({"sessionId": "s2"})).await;
+    client.ask("prompt", json!({"sessionId": "s1", "message": "slow"})).await;
+    let quick = client.ask("prompt", json!({"sessionId": "s2", "message": "quick"})).await;
+    until(|| other.log().len() == 2).await;
+    other.push([settled()]);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    slow.settle();
+    client.answer().await;
+    assert_eq!(client.answer().await["id"], quick);
+    assert_eq!(client.events.last().unwrap()["event"]["type"], "agent_start", "what it reflects, and nothing later");
+    client.events.clear();
+    assert_eq!(client.event().await["event"]["type"], "agent_settled");
+}
+
+#[tokio::test]
+async fn large_answers_are_made_few_at_a_time() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    session.stream(["x".repeat(MAX_UNSENT_ANSWER_BYTES).as_str()]);
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("get_last_assistant_text", json!({"sessionId": "s1"})).await;
+    for _ in 0..20 {
+        client.ask("get_last_assistant_text", json!({"sessionId": "s1"})).await;
+    }
+    until(|| session.log().len() >= 2).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(session.log().len() <= 3, "{:?}", session.log().len());
+    for _ in 0..20 {
+        client.answer().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_left_and_attached_again_knows_that_the_connection_ends() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("attach", json!({"sessionId": "s1"})).await;
+    client.ask("detach", json!({})).await;
+    client.ask("attach", json!({"sessionId": "s1"})).await;
+    client.answer().await;
+    client.answer().await;
+    let status = client.call("get_daemon_status", json!({})).await;
+    assert_eq!(status["clients"][0]["attached"][0]["sessionId"], "s1");
+    drop(client);
+    until(|| session.log() == ["attach", "detach", "attach", "detach"]).await;
+}
+
+#[tokio::test]
 async fn what_is_unanswered_is_limited() {
     let fake = Fake::new(usize::MAX);
     let session = fake.load("s1", "e1");
     let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("set_session_name", json!({"sessionId": "s1", "name": "small"})).await;
     let count = MAX_UNANSWERED_REQUESTS + 5;
     for _ in 0..count {
         client.ask("prompt", json!({"sessionId": "s1", "message": "slow"})).await;
     }
-    until(|| session.log().len() == MAX_UNANSWERED_REQUESTS).await;
-    while session.log().len() < count {
+    until(|| session.log().len() == MAX_UNANSWERED_REQUESTS + 1).await;
+    while session.log().len() < count + 1 {
         session.settle();
         tokio::task::yield_now().await;
     }
