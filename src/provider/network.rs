@@ -37,7 +37,7 @@ impl Network {
                 Thread { runtime: Handle::current(), _stop: None }
             })
         });
-        #[expect(clippy::disallowed_methods, reason = "its only owner is the caller, a task of the daemon")]
+        // Its only owner is the caller, a task of the daemon.
         let work = AbortOnDropHandle::new(thread.runtime.spawn(work));
         match work.await {
             Ok(value) => Ok(value),

@@ -24,6 +24,7 @@ fn request(keys: &[&str], vars: &[(&str, &str)], auth_header: bool) -> ModelRequ
         env: SessionEnv::new(vars, EnvSource::Client),
         cwd: PathBuf::from("/"),
         session_id: SessionId::new("s"),
+        pace: crate::provider::Pace::default(),
     }
 }
 
