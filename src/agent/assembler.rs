@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::ToolCallId;
-use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, ToolCall, Usage};
+use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ToolCall, Usage};
 use serde_json::Value;
 
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind};
@@ -195,11 +195,6 @@ impl Assembler {
         message.duration_ms = Some(u64::try_from(now - self.started_at).unwrap_or(0));
         message.thinking_level = Some(self.facts.thinking_level);
         message
-    }
-
-    /// Returns the thinking level of the request.
-    pub fn thinking_level(&self) -> ThinkingLevel {
-        self.facts.thinking_level
     }
 }
 

@@ -346,3 +346,28 @@ impl SessionHandle {
         close() -> Empty = Close;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks an actor that ends with the request in its mailbox.
+    async fn ask(ends_in_order: bool) -> SessionError {
+        let (sender, commands) = mpsc::channel(1);
+        let ring = Ring::new("s".into(), "e".into(), crate::ring::RingBudget::new(1024));
+        let handle = SessionHandle::new("s".into(), ring, sender);
+        let pending = handle.state().await.unwrap();
+        if ends_in_order {
+            handle.ending().set_in_order();
+        }
+        drop(commands);
+        assert!(matches!(handle.state().await, Err(SessionError::Closed)), "a later request finds nobody");
+        pending.await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_an_ended_actor_did_not_come_to_can_be_sent_again() {
+        assert!(matches!(ask(true).await, SessionError::Closed));
+        assert!(matches!(ask(false).await, SessionError::Failed));
+    }
+}

@@ -157,11 +157,6 @@ impl Index {
         self.0.writer.offer(Job::Record(Box::new(facts)));
     }
 
-    /// Takes a file's row out.
-    pub fn forget(&self, file: &Path) {
-        self.0.writer.offer(Job::Forget(file.to_owned()));
-    }
-
     /// Compares the rows with the session files, by size and time of change, in the background.
     pub fn reconcile(&self) {
         self.0.writer.offer(Job::Reconcile);
@@ -200,7 +195,8 @@ impl Index {
     }
 
     /// Waits until everything recorded so far is written.
-    pub async fn flush(&self) {
+    #[cfg(test)]
+    pub(crate) async fn flush(&self) {
         self.0.writer.barrier(None).await;
     }
 

@@ -133,11 +133,6 @@ impl ToolRegistry {
         self.entries.iter().filter(|entry| names.iter().any(|name| name == entry.usage.name))
     }
 
-    /// Returns what a tool can do; of an unknown one nothing is known.
-    pub fn effect(&self, name: &str) -> EffectClass {
-        self.entries.iter().find(|entry| entry.usage.name == name).map_or(EffectClass::Exec, |entry| entry.effect)
-    }
-
     /// Returns how many workers hung and were abandoned since the start.
     pub fn abandoned(&self) -> u64 {
         self.workers.abandoned()

@@ -72,7 +72,8 @@ pub fn count_lines(text: &str) -> usize {
 }
 
 /// Keeps the first lines of `text` that fit both limits.
-pub fn truncate_head(text: &str) -> Truncation {
+#[cfg(test)]
+pub(super) fn truncate_head(text: &str) -> Truncation {
     truncate_head_of(text, Totals::of(text))
 }
 
@@ -107,7 +108,8 @@ pub fn truncate_head_of(prefix: &str, totals: Totals) -> Truncation {
 }
 
 /// Keeps the last lines of `text` that fit both limits; of one overlong last line, its end.
-pub fn truncate_tail(text: &str) -> Truncation {
+#[cfg(test)]
+pub(super) fn truncate_tail(text: &str) -> Truncation {
     truncate_tail_of(text, Totals::of(text))
 }
 

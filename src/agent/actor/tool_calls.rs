@@ -16,7 +16,7 @@ use super::SessionActor;
 use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
-use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput, ToolRegistry};
+use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput};
 
 /// Result of a call that did not end when it was stopped, or never began (pi's words).
 const ABORTED: &str = "Operation aborted";
@@ -100,11 +100,12 @@ impl SessionActor {
         // Before the tool can do anything: after a kill, nobody must think that it had not begun.
         self.journal.note_tool_started(&start);
         let tools = Arc::clone(&self.services.tools);
+        let work = async move { tools.run(invocation, context).await };
         let out = self.tool_messages.0.clone();
         let call = start.entry_id.clone();
         let token = cancel.clone();
         drop(self.services.tasks.spawn("tool call", async move {
-            run_tool(tools, invocation, context, progress_in, out, call, token).await;
+            run_tool(work, progress_in, out, call, token).await;
         }));
         let live = LiveTool {
             start: Arc::clone(&start),
@@ -197,16 +198,14 @@ impl SessionActor {
 
 /// Runs one call and reports on it. A tool that does not end when told is left behind after [`TOOL_ABANDON`].
 async fn run_tool(
-    tools: Arc<ToolRegistry>,
-    invocation: ToolInvocation,
-    context: ToolContext,
+    work: impl Future<Output = ToolOutput>,
     mut progress: mpsc::Receiver<Progress>,
     out: mpsc::Sender<ToolMessage>,
     call: EntryId,
     cancel: CancellationToken,
 ) {
     let begun = Instant::now();
-    let run = AssertUnwindSafe(tools.run(invocation, context)).catch_unwind();
+    let run = AssertUnwindSafe(work).catch_unwind();
     tokio::pin!(run);
     let abandoned = async {
         cancel.cancelled().await;
@@ -245,5 +244,43 @@ fn error_output(text: &str) -> ToolOutput {
             structured_content: None,
         },
         is_error: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Runs some work as a call; returns what it printed and its result.
+    async fn run(work: impl Future<Output = ToolOutput>, cancel: CancellationToken) -> (usize, ToolOutput) {
+        let (progress, progress_in) = mpsc::channel(4);
+        progress.send(Progress::Output("half".into())).await.unwrap();
+        drop(progress);
+        let (out, mut messages) = mpsc::channel(4);
+        run_tool(work, progress_in, out, EntryId::new("e"), cancel).await;
+        let mut printed = 0;
+        loop {
+            match messages.recv().await.expect("a call ends") {
+                ToolMessage::Progress(..) => printed += 1,
+                ToolMessage::Ended(_, output, _) => return (printed, *output),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_the_result_of_its_call() {
+        let (printed, output) = run(async { panic!("a fault of a tool") }, CancellationToken::new()).await;
+        assert_eq!((printed, output), (1, error_output(TOOL_FAULT)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tool_that_does_not_end_when_told_is_left_behind() {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let begun = Instant::now();
+        assert_eq!(run(std::future::pending(), cancel).await, (1, error_output(ABORTED)));
+        assert_eq!(begun.elapsed(), TOOL_ABANDON);
     }
 }

@@ -1,3 +1,4 @@
+use agentd_protocol::message::ThinkingLevel;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 

@@ -30,6 +30,8 @@ pub(super) struct Fake {
     sessions: Mutex<HashMap<SessionId, FakeSession>>,
     pub(super) tasks: Tasks,
     pub(super) stopped: Arc<Mutex<Vec<String>>>,
+    /// Found instead of the session that is opened next: one that has just left memory.
+    leaving: Mutex<Option<SessionHandle>>,
     /// Id of the next new session, which then begins without events.
     pub(super) next_new: Mutex<Option<String>>,
 }
@@ -67,6 +69,7 @@ impl Fake {
             sessions: Mutex::default(),
             tasks: Tasks::default(),
             stopped: Arc::default(),
+            leaving: Mutex::default(),
             next_new: Mutex::default(),
         })
     }
@@ -101,6 +104,19 @@ impl Fake {
         let session = FakeSession { handle, shared };
         self.sessions.lock().unwrap().insert(id, session.clone());
         session
+    }
+
+    /// Lets a session leave memory just after it was found for the next request; with `is_in_mailbox`, that request is
+    /// handed over before.
+    pub(super) fn leave_when_found(&self, id: &str, is_in_mailbox: bool) {
+        let ring = Ring::new(id.into(), Epoch::new("left"), self.budget.clone());
+        let (commands, mut mailbox) = mpsc::channel(1);
+        let handle = SessionHandle::new(id.into(), ring, commands);
+        *self.leaving.lock().unwrap() = Some(handle.clone());
+        handle.ending().set_in_order();
+        if is_in_mailbox {
+            drop(self.tasks.spawn("leaving session", async move { drop(mailbox.recv().await) }));
+        }
     }
 
     /// Makes a session unknown.
@@ -306,7 +322,8 @@ impl Sessions for Fake {
     }
 
     fn open<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionHandle> {
-        async move { self.find(id) }.boxed()
+        let leaving = self.leaving.lock().unwrap().take();
+        async move { leaving.map_or_else(|| self.find(id), Ok) }.boxed()
     }
 
     fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult> {

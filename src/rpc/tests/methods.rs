@@ -45,6 +45,20 @@ async fn the_current_session_is_that_of_the_last_opening_call() {
 }
 
 #[tokio::test]
+async fn a_request_that_meets_a_session_leaving_memory_is_sent_to_its_next_load() {
+    let fake = Fake::new(usize::MAX);
+    fake.load("s1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    for is_in_mailbox in [true, false] {
+        fake.leave_when_found("s1", is_in_mailbox);
+        assert_eq!(client.call("attach", json!({"sessionId": "s1"})).await["epoch"], "e1");
+        fake.leave_when_found("s1", is_in_mailbox);
+        let prompt = json!({"sessionId": "s1", "message": "once"});
+        assert_eq!(client.call("prompt", prompt).await["disposition"], "started");
+    }
+}
+
+#[tokio::test]
 async fn requests_reach_their_session() {
     let fake = Fake::new(usize::MAX);
     let session = fake.load("s1", "e1");

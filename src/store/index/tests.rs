@@ -136,9 +136,6 @@ async fn what_is_recorded_is_listed_at_once() {
     let page = index.list(ListQuery::default()).await.unwrap();
     assert_eq!(page.rows[0].name.as_deref(), Some("n"));
     assert!(page.list_seq > before);
-    fs::remove_file(&file).unwrap();
-    index.forget(&file);
-    assert_eq!(list(&index, ListQuery::default()).await, (vec![], 0));
 }
 
 #[tokio::test]

@@ -38,8 +38,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 pub(super) enum Job {
     /// A session's row.
     Record(Box<SessionFacts>),
-    /// A file's row is to go.
-    Forget(PathBuf),
     /// What a comparison found. Answered when it is written; `false` ends the comparison.
     Found { generation: u64, lot: Vec<Finding>, written: SyncSender<bool> },
     /// A comparison has ended.

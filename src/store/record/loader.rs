@@ -16,8 +16,6 @@ pub struct Loaded {
     pub entries: Vec<Entry>,
     /// Lines that were skipped, or read with a loss.
     pub damaged: Vec<DamagedLine>,
-    /// Whether the last line lacks its line end.
-    pub missing_newline: bool,
     /// Version of the file; lower than the current one when it was migrated in memory.
     pub version: u32,
     /// Bytes that were read.
@@ -51,7 +49,6 @@ pub struct Loader {
     migration: Option<Migration>,
     offset: u64,
     complete: u64,
-    missing_newline: bool,
     tail_is_entry: bool,
 }
 
@@ -89,7 +86,7 @@ impl Loader {
         let start = self.offset;
         self.offset += line.len() as u64;
         let content = line.strip_suffix(b"\n");
-        self.missing_newline = content.is_none() && !line.is_empty();
+        let is_unfinished = content.is_none() && !line.is_empty();
         if content.is_some() {
             self.complete = self.offset;
         }
@@ -108,7 +105,7 @@ impl Loader {
         if let Some(damage) = damage {
             self.damaged.push(DamagedLine { offset: start, len: content.len() as u64, damage });
         }
-        self.tail_is_entry = self.missing_newline && self.entries.len() > entries_before;
+        self.tail_is_entry = is_unfinished && self.entries.len() > entries_before;
         Ok(())
     }
 
@@ -150,7 +147,6 @@ impl Loader {
             header,
             entries: self.entries,
             damaged: self.damaged,
-            missing_newline: self.missing_newline,
             len: self.offset,
             complete_len: self.complete,
             tail_is_entry: self.tail_is_entry,

@@ -120,10 +120,3 @@ fn everything_is_described() {
         assert!(!usage.summary.is_empty() && !usage.habits.is_empty());
     }
 }
-
-#[test]
-fn unknown_effects_are_the_worst() {
-    assert_eq!(registry().effect("read"), EffectClass::Read);
-    assert_eq!(registry().effect("write"), EffectClass::Write);
-    assert_eq!(registry().effect("mcp__something"), EffectClass::Exec);
-}

@@ -89,6 +89,21 @@ async fn files_and_folders_are_closed_to_others() {
 }
 
 #[tokio::test]
+async fn a_session_that_has_no_file_yet_stays_in_memory() {
+    let daemon = Daemon::start(Home::new());
+    let mut client = daemon.connect().await;
+    let params = json!({"cwd": daemon.home().cwd(), "model": "demo", "attach": false});
+    let first = client.ok("new_session", params.clone()).await["sessionId"].clone();
+    // More than the idle sessions that are kept.
+    for _ in 0..300 {
+        client.ok("new_session", params.clone()).await;
+    }
+    assert_eq!(client.ok("get_state", json!({"sessionId": first})).await["sessionId"], first);
+    let prompt = json!({"sessionId": first, "message": "hello"});
+    assert_eq!(client.ok("prompt", prompt).await["disposition"], "started");
+}
+
+#[tokio::test]
 async fn list_sessions_shows_latest_use_first_in_pages() {
     let server =
         ModelServer::start(json!({"replies": [], "default": {"text": "ok", "usage": {"input": 1000, "output": 10}}}));

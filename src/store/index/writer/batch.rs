@@ -62,10 +62,6 @@ impl Batch {
     fn take(&mut self, job: Job, generation: u64) {
         match job {
             Job::Record(facts) => self.record(facts),
-            Job::Forget(file) => {
-                self.records.remove(&file);
-                self.changes.push(Change::Remove(file));
-            }
             // Compared with a database that is no more.
             Job::Found { generation: of, written, .. } if of != generation => {
                 let _ = written.send(false);
