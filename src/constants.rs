@@ -4,6 +4,20 @@ use std::time::Duration;
 
 /// Largest message a client may send, in bytes: a prompt with a few full-size images fits, a runaway writer does not.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Longest text of an error answer, in bytes: what a client sent wrongly is quoted, but not all of it.
+pub const MAX_ERROR_BYTES: usize = 4096;
+/// Longest name of a parameter in an error answer, in bytes: a path of keys can be as long as the message.
+pub const MAX_PARAM_NAME_BYTES: usize = 256;
+/// Longest name of a client that is kept, in characters: other clients are shown it.
+pub const MAX_CLIENT_NAME_CHARS: usize = 200;
+/// Longest name of a session, in characters: every page of the list carries it.
+pub const MAX_SESSION_NAME_CHARS: usize = 1000;
+/// Longest variable of a session's environment, name and value together, in bytes: Linux starts no program with a
+/// longer one (128 KiB with the equals sign and the final NUL).
+pub const MAX_ENV_VARIABLE_BYTES: usize = 128 * 1024 - 2;
+/// Most variables of a session's environment together, in bytes: Linux lets variables and arguments have a quarter of
+/// the stack's limit, which is 2 MiB by default, and a command may need the rest.
+pub const MAX_ENV_BYTES: usize = 1024 * 1024;
 /// Most requests in one batch.
 pub const MAX_BATCH: usize = 1000;
 /// Requests of a connection that are in their sessions' mailboxes and not answered yet; when there are so many, the

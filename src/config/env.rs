@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use agentd_protocol::methods::EnvSource;
 
+use crate::constants::{MAX_ENV_BYTES, MAX_ENV_VARIABLE_BYTES};
+
 /// Environment variables of one session. Cheap to clone; held in memory only.
 #[derive(Clone)]
 pub struct SessionEnv {
@@ -45,6 +47,43 @@ impl SessionEnv {
     }
 }
 
+/// Finds out whether a program can be started with these variables; if not, says which one is at fault and why.
+///
+/// # Errors
+/// The text for people. It has no value in it, which may be a key.
+pub fn check_vars(vars: &BTreeMap<String, String>) -> Result<(), String> {
+    if let Some((name, why)) = vars.iter().find_map(|(name, value)| Some((name, fault(name, value)?))) {
+        let shown: String = name.chars().take(80).collect();
+        return Err(format!("variable {shown:?}: {why}"));
+    }
+    let bytes: usize = vars.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    if bytes > MAX_ENV_BYTES {
+        return Err(format!(
+            "the variables take {bytes} bytes together; at most {MAX_ENV_BYTES} can be handed to tools"
+        ));
+    }
+    Ok(())
+}
+
+/// Drops the variables with which no program can be started.
+pub fn keep_usable(vars: &mut BTreeMap<String, String>) {
+    vars.retain(|name, value| fault(name, value).is_none());
+}
+
+fn fault(name: &str, value: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("a name must not be empty");
+    }
+    if name.contains(['=', '\0']) {
+        return Some("a name must not hold \"=\" or NUL");
+    }
+    if value.contains('\0') {
+        return Some("its value must not hold NUL");
+    }
+    (name.len() + value.len() > MAX_ENV_VARIABLE_BYTES)
+        .then_some("it is longer than the 128 KiB that a program can be given")
+}
+
 impl std::fmt::Debug for SessionEnv {
     /// Shows names only: values may be keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,5 +91,34 @@ impl std::fmt::Debug for SessionEnv {
             .field("names", &self.vars.keys().collect::<Vec<_>>())
             .field("source", &self.source)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn variables_that_no_program_can_be_given_are_named() {
+        let vars = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(check_vars(&vars("A", "b=c\n")), Ok(()));
+        let fits = "x".repeat(MAX_ENV_VARIABLE_BYTES - 1);
+        assert_eq!(check_vars(&vars("A", &fits)), Ok(()));
+        for (name, value, why) in [
+            ("", "x", "variable \"\": a name must not be empty"),
+            ("A=B", "x", "variable \"A=B\": a name must not hold \"=\" or NUL"),
+            ("A\0", "x", "variable \"A\\0\": a name must not hold \"=\" or NUL"),
+            ("A", "secret\0", "variable \"A\": its value must not hold NUL"),
+            ("AB", fits.as_str(), "variable \"AB\": it is longer than the 128 KiB that a program can be given"),
+        ] {
+            let mut vars = vars(name, value);
+            assert_eq!(check_vars(&vars), Err(why.to_owned()));
+            keep_usable(&mut vars);
+            assert_eq!(vars, BTreeMap::new());
+        }
+        let many: BTreeMap<_, _> = (0..20).map(|number| (format!("V{number}"), "x".repeat(60_000))).collect();
+        assert!(check_vars(&many).is_err_and(|why| why.starts_with("the variables take 12")));
     }
 }

@@ -1,7 +1,9 @@
 //! Signals: the first SIGTERM or SIGINT asks for an ordered stop, a second one ends the process at once.
 //!
 //! SIGHUP is ignored, so that closing the terminal of a daemon in the foreground does not end the sessions in it.
-//! SIGPIPE is ignored by Rust's runtime: a client that went away is an error of one write.
+//! SIGPIPE is ignored by Rust's runtime: a client that went away is an error of one write. So is a file that would
+//! grow over a limit, once SIGXFSZ has a handler. (Handled signals are back to their default in programs that tools
+//! start, ignored ones would not be.)
 
 use std::io;
 
@@ -24,6 +26,7 @@ pub(super) fn watch(stop: StopHandle) -> io::Result<()> {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            file_size: signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?,
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -42,6 +45,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    file_size: Signal,
 }
 
 impl Signals {
@@ -52,6 +56,7 @@ impl Signals {
                 Some(()) = self.terminate.recv() => return ("SIGTERM", nix::libc::SIGTERM),
                 Some(()) = self.interrupt.recv() => return ("SIGINT", nix::libc::SIGINT),
                 Some(()) = self.hangup.recv() => tracing::info!("SIGHUP ignored"),
+                Some(()) = self.file_size.recv() => tracing::warn!("a file has reached the limit of file sizes (ulimit -f)"),
             }
         }
     }

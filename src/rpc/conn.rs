@@ -11,7 +11,8 @@ use agentd_protocol::methods::{Attachment, ClientStatus, EnvSource, FrontParams,
 
 use super::outbox::Outbox;
 use crate::agent::handle::{Client, ClientId, SessionHandle};
-use crate::config::env::SessionEnv;
+use crate::config::env::{self, SessionEnv};
+use crate::constants::MAX_CLIENT_NAME_CHARS;
 use crate::ring::Wake;
 
 /// One connection.
@@ -77,9 +78,10 @@ impl Conn {
         Client { id: self.id, name: self.about().name.clone().unwrap_or_default() }
     }
 
-    /// Takes a client's own name, from `initialize` or its front.
+    /// Takes a client's own name, from `initialize` or its front; the beginning of a very long one.
     pub(super) fn set_name(&self, name: &str) {
         if !name.is_empty() {
+            let name: String = name.chars().take(MAX_CLIENT_NAME_CHARS).collect();
             self.about().name = Some(name.into());
         }
     }
@@ -89,7 +91,10 @@ impl Conn {
         self.set_name(front.name.as_deref().unwrap_or_default());
         let mut about = self.about();
         about.cwd = front.cwd.map(PathBuf::from);
-        about.env = front.env.map(|vars| SessionEnv::new(vars, EnvSource::Client));
+        about.env = front.env.map(|mut vars| {
+            env::keep_usable(&mut vars);
+            SessionEnv::new(vars, EnvSource::Client)
+        });
     }
 
     /// Returns the working directory of the program behind the front.

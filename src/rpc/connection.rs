@@ -153,6 +153,9 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
             Ok(Some(Frame::NotUtf8)) => {
                 self.refuse(Failure::new(ErrorKind::ParseError, "the message is not UTF-8"));
             }
+            Ok(Some(Frame::Truncated)) => {
+                self.refuse(Failure::new(ErrorKind::ParseError, "the stream ended inside a message"));
+            }
             Ok(None) => return false,
             Err(ReadError::Framing(error)) => {
                 self.refuse(Failure::new(ErrorKind::ParseError, format!("{error}; closing the connection")));

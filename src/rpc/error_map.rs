@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::agent::handle::SessionError;
+use crate::constants::{MAX_ERROR_BYTES, MAX_PARAM_NAME_BYTES};
 use crate::provider::ModelError;
 use crate::store::index::IndexError;
 use crate::supervisor::SupervisorError;
@@ -59,9 +60,19 @@ impl From<Failure> for ErrorObjectOwned {
         let Failure { kind, message, param, more } = failure;
         let row = kind.row();
         let more: Map<String, Value> = more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let data = ErrorData { kind, retryable: row.retryable, param: param.map(Cow::into_owned), more };
-        Self::owned(row.code, message, Some(data))
+        let param = param.map(|param| shortened(param.into_owned(), MAX_PARAM_NAME_BYTES));
+        let data = ErrorData { kind, retryable: row.retryable, param, more };
+        Self::owned(row.code, shortened(message, MAX_ERROR_BYTES), Some(data))
     }
+}
+
+/// Cuts a text that quotes what somebody sent.
+fn shortened(mut text: String, max_bytes: usize) -> String {
+    if text.len() > max_bytes {
+        text.truncate(text.floor_char_boundary(max_bytes - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
 }
 
 impl From<SessionError> for Failure {
@@ -213,6 +224,18 @@ mod tests {
         check::<PromptParams>("[]", Err((None, array)));
         check::<PromptParams>("5", Err((None, "parameters are an object")));
         check::<PromptParams>("\"a\"", Err((None, "parameters are an object")));
+    }
+
+    #[test]
+    fn what_a_client_sent_is_quoted_within_limits() {
+        let key = "é".repeat(100_000);
+        let params = format!(r#"{{"env":{{"{key}":5}}}}"#);
+        let failure = parse_params::<agentd_protocol::methods::SetEnvParams>(&params).map(drop).unwrap_err();
+        let object = ErrorObjectOwned::from(failure);
+        assert!(object.message().len() <= MAX_ERROR_BYTES && object.message().ends_with('…'), "{}", object.message());
+        let data: Value = serde_json::from_str(object.data().unwrap().get()).unwrap();
+        let param = data["param"].as_str().unwrap();
+        assert!(param.len() <= MAX_PARAM_NAME_BYTES && param.starts_with("env.é"), "{param}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use agentd_protocol::SessionId;
 
+use crate::constants::INDEX_SETTLE_LIMIT;
 use crate::session::rows::SessionFacts;
 use query::Reader;
 use writer::{Job, Writer};
@@ -222,6 +223,9 @@ impl Index {
         tracing::warn!(%error, "the session index cannot be read");
         if database::means_damage(error) {
             self.0.writer.offer(Job::Inspect);
+            self.0.writer.barrier(Some(LIST_WAITS_FOR_WRITES)).await;
+            // A list that is being filled again is better than an empty one, a whole one better still.
+            drop(tokio::time::timeout(INDEX_SETTLE_LIMIT, self.settled()).await);
         }
         self.ask_once(question).await
     }

@@ -23,6 +23,20 @@ pub fn cwd_folder(cwd: &Path) -> String {
     if name.len() <= MAX_NAME_BYTES { name } else { shortened(&name) }
 }
 
+/// Tells how much a file looks like the one that a program made for a session: its name ends in the id, it is the
+/// whole name, and the folder is that of the working directory. Who copies a file changes one of these. More is more
+/// alike; 0 to 7.
+pub fn likeness(file: &Path, id: &SessionId, cwd: &str, created_ms: i64) -> u8 {
+    let made = session_path(Path::new(""), Path::new(cwd), created_ms, id);
+    let folder_fits = file.parent().and_then(Path::file_name) == made.parent().map(Path::as_os_str);
+    4 * u8::from(is_named_after(file, id)) + 2 * u8::from(file.file_name() == made.file_name()) + u8::from(folder_fits)
+}
+
+fn is_named_after(file: &Path, id: &SessionId) -> bool {
+    let stem = file.file_stem().unwrap_or_default().as_encoded_bytes();
+    stem.strip_suffix(id.as_str().as_bytes()).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"_"))
+}
+
 /// Returns where the crash journal of a session lies.
 pub fn journal_path(journal_dir: &Path, id: &SessionId) -> PathBuf {
     journal_dir.join(format!("{}.journal", file_stem(id)))
@@ -73,6 +87,18 @@ mod tests {
             path,
             Path::new("/s/--home-me-a-b-c--/2026-11-30T10-08-06-000Z_01a22bed-0f6f-75d2-bfc3-96b58447c554.jsonl")
         );
+    }
+
+    #[test]
+    fn a_copy_looks_less_like_the_session_than_the_original() {
+        let (id, cwd) = (SessionId::new("s1"), Path::new("/w"));
+        let original = session_path(Path::new("/s"), cwd, 0, &id);
+        let likeness = |path: &Path| likeness(path, &id, "/w", 0);
+        let name = original.file_name().unwrap();
+        let copies =
+            [Path::new("/s/--a--").join(name), original.with_file_name("old_s1.jsonl"), "/s/--w--/a.jsonl".into()];
+        let found: Vec<u8> = copies.iter().map(|copy| likeness(copy)).collect();
+        assert_eq!((likeness(&original), found), (7, vec![6, 5, 1]));
     }
 
     #[test]

@@ -20,13 +20,14 @@ mod read;
 mod tests;
 
 use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::session::Entry;
+use crate::session::{Entry, Header};
 
 use super::error::{Owner, StoreError};
-use super::record::{DamagedLine, Loaded};
+use super::record::{DamagedLine, Loaded, Loader};
 pub(super) use append::write_whole;
 pub(super) use create::{create_dirs, create_private, sync_dirs};
 use lock::OwnerRecord;
@@ -133,6 +134,15 @@ impl SessionFile {
         };
         let file = Self { path: path.to_owned(), writer: Arc::clone(writer), known: Some(known), open: None };
         Ok((file, loaded))
+    }
+
+    /// Reads what a session file says of the session as a whole, and none of its entries.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no session.
+    pub fn header(path: &Path) -> Result<Header, StoreError> {
+        let (file, _) = open_regular(path, false)?;
+        read_header(path, &mut BufReader::with_capacity(4096, file), &mut Loader::new())
     }
 
     /// Returns the file's path.

@@ -50,18 +50,23 @@ impl Supervisor {
         }
         let mut found: Vec<(SessionId, Option<PathBuf>)> =
             self.live_with_tail(id.as_str()).into_iter().map(|id| (id, None)).collect();
-        // A broken index must not hide a session: the names of the files say which is which.
-        match self.0.services.index.find(id.as_str()).await {
-            Ok(rows) => found.extend(rows.into_iter().map(|row| (row.session_id, Some(row.path)))),
-            Err(error) => tracing::warn!(%error, "the session index cannot be read"),
+        // A broken index must not hide a session: the files themselves say which is which.
+        let rows = match self.0.services.index.find(id.as_str()).await {
+            Ok(rows) => rows.into_iter().map(|row| (row.session_id, row.path)).collect(),
+            Err(error) => {
+                tracing::warn!(%error, "the session index cannot be read");
+                Vec::new()
+            }
+        };
+        let (dir, tail) = (self.0.services.config.paths.sessions_dir.clone(), id.as_str().to_owned());
+        let search = self.0.services.tasks.spawn_blocking(move || on_disk(&dir, &tail, rows));
+        let (on_disk, is_stale) = search.await.map_err(|_| SupervisorError::Failed)?;
+        if is_stale {
+            self.0.services.index.reconcile();
         }
-        if !found.iter().any(|(_, path)| path.is_some()) {
-            let dir = self.0.services.config.paths.sessions_dir.clone();
-            let tail = id.as_str().to_owned();
-            let scan = self.0.services.tasks.spawn_blocking(move || scan_names(&dir, &tail));
-            found.extend(scan.await.map_err(|_| SupervisorError::Failed)?);
-        }
-        found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        found.extend(on_disk.into_iter().map(|(id, path)| (id, Some(path))));
+        // Those with a file first, and of several files that which looks most like the session's own.
+        found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.is_none().cmp(&b.1.is_none())));
         found.dedup_by(|b, a| a.0 == b.0);
         if let Some(exact) = found.iter().find(|(found, _)| found == id) {
             return Ok(exact.clone());
@@ -274,18 +279,32 @@ fn ends_interrupted(tree: &SessionTree) -> bool {
     })
 }
 
-/// Finds session files by their names, which end in the session's id.
-fn scan_names(sessions_dir: &Path, tail: &str) -> Vec<(SessionId, Option<PathBuf>)> {
+/// Returns the sessions on disk whose id ends so: those with a row, or, when no row has its file where it says, those
+/// that a search of the folders finds. Tells also whether a row was wrong.
+fn on_disk(sessions_dir: &Path, tail: &str, mut rows: Vec<(SessionId, PathBuf)>) -> (Vec<(SessionId, PathBuf)>, bool) {
+    let count = rows.len();
+    rows.retain(|(_, path)| path.symlink_metadata().is_ok());
+    let is_stale = rows.len() < count;
+    if rows.is_empty() { (search_names(sessions_dir, tail), is_stale) } else { (rows, is_stale) }
+}
+
+/// Finds session files by their names, which end in the session's id. The header has the last word: a copy under
+/// another name is no session of its own name.
+fn search_names(sessions_dir: &Path, tail: &str) -> Vec<(SessionId, PathBuf)> {
     let folders = std::fs::read_dir(sessions_dir).into_iter().flatten().flatten();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
-    files
+    let mut found: Vec<(SessionId, PathBuf, u8)> = files
         .filter_map(|file| {
             let path = file.path();
             let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
             let (_, id) = stem.split_once('_')?;
-            id.ends_with(tail).then(|| (SessionId::new(id), Some(path.clone())))
+            let header = id.ends_with(tail).then(|| SessionFile::header(&path).ok())??;
+            let likeness = names::likeness(&path, &header.id, &header.cwd, header.timestamp);
+            header.id.as_str().ends_with(tail).then_some((header.id, path, likeness))
         })
-        .collect()
+        .collect();
+    found.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.1.cmp(&b.1)));
+    found.into_iter().map(|(id, path, _)| (id, path)).collect()
 }
 
 impl From<StoreError> for SupervisorError {

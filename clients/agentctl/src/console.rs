@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::show::clean::harmless_json;
 use crate::show::style::Style;
 
 /// Columns assumed where a terminal does not tell.
@@ -76,8 +77,15 @@ impl Console {
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn json_line(&mut self, value: &(impl Serialize + ?Sized)) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, value)?;
-        self.out.write_all(b"\n")?;
+        self.raw_json_line(&serde_json::to_string(value)?)
+    }
+
+    /// Prints JSON that came as a line. It says the same, with nothing in it that a terminal obeys.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn raw_json_line(&mut self, json: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", harmless_json(json))?;
         self.out.flush()
     }
 

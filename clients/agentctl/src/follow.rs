@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::link::{Heard, Link, tell};
 use crate::session_ref::short_id;
-use crate::show::clean::clean;
+use crate::show::clean::{clean, harmless_json};
 use crate::show::split::Split;
 use crate::show::transcript::{Options, Piece, Tone, Transcript, settled_line};
 
@@ -56,7 +56,7 @@ pub(crate) async fn follow(link: &mut Link, console: &mut Console, show: Show, m
                     // Whatever has come already is shown in one go.
                     while let (Some(notification), None) = (next.take(), &outcome) {
                         if show == Show::Json {
-                            split.raw_line(notification.params.get())?;
+                            split.raw_line(&harmless_json(notification.params.get()))?;
                         }
                         outcome = followed.take(&notification, &mut transcript, &mut pieces)?;
                         next = if outcome.is_none() { link.try_next() } else { None };

@@ -34,8 +34,9 @@ const START_POLL: Duration = Duration::from_millis(1);
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
 /// Size of the log at which a start begins a new one and keeps one old one.
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
-/// Longest wait for a daemon to take the introduction; one that is only busy needs a small part of it.
-const INTRODUCE_LIMIT: Duration = Duration::from_secs(30);
+/// Longest wait for the answer to an introduction, and to the first question of whoever sends none; a daemon that is
+/// only busy needs a small part of it.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Connections tried when the daemon ends just as it is reached.
 const INTRODUCE_TRIES: u32 = 5;
 /// Most bytes of the answer to the introduction.
@@ -66,11 +67,13 @@ pub enum ConnectError {
         /// Who listens.
         uid: u32,
     },
-    /// The daemon does not take connections.
-    #[error("the daemon on {} does not take connections; it may be stopped or stuck", socket.display())]
+    /// The daemon does not take connections, or takes them and does not answer.
+    #[error("the daemon on {} does not answer; it may be stopped or stuck{}", socket.display(), what_to_do(*pid))]
     NotAnswering {
         /// The socket.
         socket: PathBuf,
+        /// Its process, where that is known.
+        pid: Option<i32>,
     },
     /// The daemon ended while it was being reached, again and again.
     #[error("the daemon on {} ends as soon as it is reached; its log may say why", socket.display())]
@@ -118,6 +121,18 @@ pub enum ConnectError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+/// Returns what a person can do about a daemon that does not answer.
+fn what_to_do(pid: Option<i32>) -> String {
+    pid.map(|pid| format!(": `kill -CONT {pid}` wakes a stopped one, `kill -KILL {pid}` ends it and loses no session"))
+        .unwrap_or_default()
+}
+
+/// Returns the error for a daemon that took a connection and does not answer on it.
+pub fn not_answering(socket: &Path, stream: &UnixStream) -> ConnectError {
+    let peer = socket::getsockopt(stream, sockopt::PeerCredentials);
+    ConnectError::NotAnswering { socket: socket.to_owned(), pid: peer.ok().map(|peer| peer.pid()) }
 }
 
 /// Returns the path of the daemon's socket for this process.
@@ -176,7 +191,7 @@ fn refusal(socket: &Path, errno: nix::errno::Errno) -> ConnectError {
     let path = socket.to_owned();
     match errno {
         Errno::ENOENT | Errno::ENOTDIR => ConnectError::NoDaemon { socket: path },
-        Errno::EAGAIN | Errno::ETIMEDOUT | Errno::EINPROGRESS => ConnectError::NotAnswering { socket: path },
+        Errno::EAGAIN | Errno::ETIMEDOUT | Errno::EINPROGRESS => ConnectError::NotAnswering { socket: path, pid: None },
         // The system says the same of a dead socket and of a regular file.
         Errno::ECONNREFUSED => match std::fs::symlink_metadata(socket) {
             Ok(meta) if !meta.file_type().is_socket() => ConnectError::NotASocket { socket: path },
@@ -402,12 +417,10 @@ pub fn open(socket: &Path, program: Option<&Path>, front: &FrontParams) -> Resul
             Some(program) => connect_or_start(socket, program)?,
             None => connect(socket)?,
         };
-        match introduce(&mut stream, &line) {
+        match introduce(&mut stream, &line, ANSWER_LIMIT) {
             Ok(answer) => return accepted(&answer).map(|()| stream),
             Err(error) if is_gone(&error) => std::thread::sleep(RESTART_PAUSE),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return Err(ConnectError::NotAnswering { socket: socket.to_owned() });
-            }
+            Err(error) if is_timeout(&error) => return Err(not_answering(socket, &stream)),
             Err(source) => return Err(ConnectError::Io { action: "talk to", path: socket.to_owned(), source }),
         }
     }
@@ -415,9 +428,9 @@ pub fn open(socket: &Path, program: Option<&Path>, front: &FrontParams) -> Resul
 }
 
 /// Sends the introduction and returns the line that answers it.
-fn introduce(stream: &mut UnixStream, line: &[u8]) -> io::Result<Vec<u8>> {
-    stream.set_write_timeout(Some(INTRODUCE_LIMIT))?;
-    stream.set_read_timeout(Some(INTRODUCE_LIMIT))?;
+fn introduce(stream: &mut UnixStream, line: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
+    stream.set_write_timeout(Some(limit))?;
+    stream.set_read_timeout(Some(limit))?;
     stream.write_all(line)?;
     let mut answer = Vec::new();
     // Byte by byte, so that nothing after the answer is taken from whoever reads next.
@@ -448,6 +461,10 @@ fn accepted(answer: &[u8]) -> Result<(), ConnectError> {
         Ok(Answer { error: Some(Refusal { message }) }) => Err(ConnectError::Refused { message }),
         Err(_) => Err(ConnectError::Refused { message: "its answer is not JSON-RPC; is it agentd?".to_owned() }),
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Tells whether the other end closed or died.

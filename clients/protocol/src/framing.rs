@@ -55,6 +55,8 @@ pub enum Frame {
     TooLong,
     /// A message that is not UTF-8; it was skipped.
     NotUtf8,
+    /// The stream ended inside a message in LSP framing.
+    Truncated,
 }
 
 /// Bytes that are neither framing: there is no telling where the next message begins.
@@ -142,8 +144,18 @@ impl Decoder {
         Ok(frame)
     }
 
-    /// Returns the last message at the end of the stream: a line may lack its LF. A cut-off LSP message is dropped.
+    /// Returns what is left at the end of the stream: a line may lack its LF, an LSP message is cut off.
     pub fn finish(&mut self) -> Option<Frame> {
+        if self.framing == Some(Framing::Lsp) {
+            let is_within = match self.state {
+                State::Line | State::SkipLine => self.buffer.iter().any(|byte| !is_blank(*byte)),
+                State::Body(_) => true,
+                // It was reported when it began.
+                State::SkipBody(_) => false,
+            };
+            self.buffer.clear();
+            return is_within.then_some(Frame::Truncated);
+        }
         if self.framing != Some(Framing::Lines) || self.state != State::Line {
             return None;
         }

@@ -567,7 +567,8 @@ pub enum Replay {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Snapshot {
-    /// The tail of the active branch, at most 256 KiB, oldest first.
+    /// The tail of the active branch, oldest first: as many entries as fit into 256 KiB, and the last one whatever its
+    /// size.
     pub entries: Vec<Entry>,
     /// Cursor for the entries before them (`get_entries`); absent when `entries` begins at the root.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -655,7 +656,7 @@ pub struct PromptParams {
     /// The session; the connection's current one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The text.
+    /// The text; blank only beside images.
     pub message: String,
     /// Image blocks (`{type: "image", data, mimeType}`) that go with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -678,7 +679,7 @@ pub struct QueueParams {
     /// The session; the connection's current one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The text.
+    /// The text; blank only beside images.
     pub message: String,
     /// Image blocks that go with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -910,7 +911,7 @@ pub struct SetSessionNameParams {
     /// The session; the connection's current one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The name; blanks around it are dropped, and it must not be empty.
+    /// The name, 1 to 1000 characters; blanks around it are dropped.
     pub name: String,
 }
 
@@ -1060,7 +1061,8 @@ pub struct SetEnvParams {
     /// The session; the connection's current one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The whole environment; it replaces the one before.
+    /// The whole environment; it replaces the one before. At most 1 MiB, a variable at most 128 KiB, as the system
+    /// hands no more to a program.
     pub env: BTreeMap<String, String>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use agentd_protocol::SessionId;
+use agentd_protocol::message::ContentBlock;
 use agentd_protocol::methods::{
     Abort, AbortRetry, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer, Wait,
 };
@@ -14,11 +16,11 @@ use crate::agent::handle::UserInput;
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(Prompt, prompt);
     registration.session(Steer, async |call, params| {
-        let (id, input) = queued(&call, params);
+        let (id, input) = queued(&call, params)?;
         call.ask(id, async |session| session.steer(input).await).await
     });
     registration.session(FollowUp, async |call, params| {
-        let (id, input) = queued(&call, params);
+        let (id, input) = queued(&call, params)?;
         call.ask(id, async |session| session.follow_up(input).await).await
     });
     registration
@@ -37,6 +39,7 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
 }
 
 async fn prompt(call: Arc<Call>, params: PromptParams) -> Result<PromptResult, Failure> {
+    refuse_blank(&params.message, &params.images)?;
     let if_busy = params.if_busy.or(params.streaming_behavior).unwrap_or_default();
     let input = UserInput {
         message: params.message,
@@ -47,7 +50,16 @@ async fn prompt(call: Arc<Call>, params: PromptParams) -> Result<PromptResult, F
     call.ask(params.session_id, async |session| session.prompt(input, if_busy).await).await
 }
 
-fn queued(call: &Call, params: QueueParams) -> (Option<agentd_protocol::SessionId>, UserInput) {
+fn queued(call: &Call, params: QueueParams) -> Result<(Option<SessionId>, UserInput), Failure> {
     let QueueParams { session_id, message, images, client_message_id } = params;
-    (session_id, UserInput { message, images, client_message_id, client: call.conn().client() })
+    refuse_blank(&message, &images)?;
+    Ok((session_id, UserInput { message, images, client_message_id, client: call.conn().client() }))
+}
+
+/// A message without content would be left out of the request, and the model asked about nothing.
+fn refuse_blank(message: &str, images: &[ContentBlock]) -> Result<(), Failure> {
+    if message.trim().is_empty() && images.is_empty() {
+        return Err(Failure::param("message", "must not be blank unless an image goes with it"));
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@ use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::attach::subscribe;
+use super::settings::check_name;
 use crate::agent::handle::SessionHandle;
 use crate::constants::MAX_MAX_TURNS;
 use crate::supervisor;
@@ -28,6 +29,7 @@ async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSes
     if let Some(max_turns) = params.max_turns.filter(|max_turns| !(1..=MAX_MAX_TURNS).contains(max_turns)) {
         return Err(Failure::param("maxTurns", format!("{max_turns} is not within 1 to {MAX_MAX_TURNS}")));
     }
+    check_name(params.name.as_deref().unwrap_or_default())?;
     let new = supervisor::NewSession {
         cwd: working_directory(&call, params.cwd)?,
         env: call.env().await,

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use agentd_protocol::methods::{
-    CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetAutoRetry, SetEnv, SetFollowUpMode, SetModel,
-    SetModelParams, SetSessionName, SetSessionNameParams, SetSteeringMode, SetThinkingLevel,
+    CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetAutoRetry, SetEnv, SetEnvParams,
+    SetFollowUpMode, SetModel, SetModelParams, SetSessionName, SetSessionNameParams, SetSteeringMode, SetThinkingLevel,
 };
 use agentd_protocol::model::Model;
 
 use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
+use crate::config::env::check_vars;
+use crate::constants::MAX_SESSION_NAME_CHARS;
 
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(SetSessionName, set_name);
@@ -37,9 +39,7 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(SetFollowUpMode, async |call, params| {
         call.ask(params.session_id, async |session| session.set_follow_up_mode(params.mode).await).await
     });
-    registration.session(SetEnv, async |call, params| {
-        call.ask(params.session_id, async |session| session.set_env(params.env).await).await
-    });
+    registration.session(SetEnv, set_env);
 }
 
 async fn set_name(call: Arc<Call>, params: SetSessionNameParams) -> Result<Empty, Failure> {
@@ -47,7 +47,26 @@ async fn set_name(call: Arc<Call>, params: SetSessionNameParams) -> Result<Empty
     if name.is_empty() {
         return Err(Failure::param("name", "must not be empty"));
     }
+    check_name(&name)?;
     call.ask(params.session_id, async |session| session.set_name(name).await).await
+}
+
+/// Refuses a name that is too long for lists.
+///
+/// # Errors
+/// The failure names the parameter and the limit.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+    match name.chars().count() {
+        count if count > MAX_SESSION_NAME_CHARS => {
+            Err(Failure::param("name", format!("{count} characters; at most {MAX_SESSION_NAME_CHARS} are kept")))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn set_env(call: Arc<Call>, params: SetEnvParams) -> Result<Empty, Failure> {
+    check_vars(&params.env).map_err(|why| Failure::param("env", why))?;
+    call.ask(params.session_id, async |session| session.set_env(params.env).await).await
 }
 
 async fn set_model(call: Arc<Call>, params: SetModelParams) -> Result<Model, Failure> {

@@ -5,9 +5,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
 use super::super::error::StoreError;
 use super::super::session_file::{create_dirs, create_private};
@@ -19,6 +20,8 @@ const APPLICATION_ID: i32 = 0x6167_7464;
 const SCHEMA_VERSION: i32 = 1;
 /// Longest wait for another process that has the database open, such as the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between attempts where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Size to which the write-ahead log is cut when it starts again, in bytes.
 const WAL_LIMIT_BYTES: u32 = 1024 * 1024;
 /// Page cache of one connection, in KiB: a page of a list needs a few dozen pages.
@@ -112,7 +115,7 @@ enum Unusable {
 pub(super) fn open(path: Option<&Path>, is_damaged: bool) -> Result<(Database, Option<String>), rusqlite::Error> {
     let Some(path) = path else { return Ok((memory()?, None)) };
     if !is_damaged {
-        match open_file(path) {
+        match open_file_in_turn(path) {
             Ok(database) => return Ok((database, None)),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "the session index cannot be used; it is made again");
@@ -120,7 +123,7 @@ pub(super) fn open(path: Option<&Path>, is_damaged: bool) -> Result<(Database, O
         }
     }
     let again = match move_aside(path) {
-        Ok(()) => open_file(path).map_err(|error| error.to_string()),
+        Ok(()) => open_file_in_turn(path).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     match again {
@@ -138,6 +141,21 @@ fn memory() -> Result<Database, rusqlite::Error> {
     Ok(Database { connection: Arc::new(Mutex::new(connection)), place: Place::Memory })
 }
 
+/// Opens the file; waits while another process is just making it. SQLite itself does not wait for all of its locks.
+fn open_file_in_turn(path: &Path) -> Result<Database, Unusable> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match open_file(path) {
+            Err(Unusable::Sqlite(error)) if is_busy(&error) && Instant::now() < deadline => thread::sleep(BUSY_PAUSE),
+            other => return other,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
 fn open_file(path: &Path) -> Result<Database, Unusable> {
     // SQLite gives its own files the mode of the database; that one has to be right from the start.
     create_dirs(path.parent().unwrap_or(Path::new(".")))?;
@@ -153,10 +171,11 @@ fn open_file(path: &Path) -> Result<Database, Unusable> {
     if connection.is_readonly(MAIN_DB)? {
         return Err(Unusable::ReadOnly);
     }
-    let is_empty = check(&connection, had_log)?;
+    let is_empty = check_alone(&connection, had_log, TransactionBehavior::Deferred, |_| Ok(()))?;
     configure(&connection)?;
     if is_empty {
-        create_tables(&connection)?;
+        // Unless another process (a second daemon with the same state folder) has just done so.
+        check_alone(&connection, false, TransactionBehavior::Immediate, create_tables)?;
     }
     let inode = fs::metadata(path).map_err(StoreError::io(path, "look at"))?.ino();
     let place = Place::File { path: path.to_owned(), inode };
@@ -169,6 +188,22 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(StoreError::io(path, "set the mode of"))?;
     }
     Ok(())
+}
+
+/// As [`check`], on one state of the database whoever else writes to it; does something about an empty one.
+fn check_alone(
+    connection: &Connection,
+    thoroughly: bool,
+    behavior: TransactionBehavior,
+    if_empty: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> Result<bool, Unusable> {
+    let tx = Transaction::new_unchecked(connection, behavior)?;
+    let is_empty = check(&tx, thoroughly)?;
+    if is_empty {
+        if_empty(&tx)?;
+    }
+    tx.commit()?;
+    Ok(is_empty)
 }
 
 /// Tells whether the database is an empty one; finds out if it is not ours.
@@ -210,8 +245,8 @@ fn configure(connection: &Connection) -> Result<(), rusqlite::Error> {
 /// The list's number begins at the time, so that it does not fall behind that of a database that was lost.
 fn create_tables(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {SCHEMA} INSERT INTO totals VALUES (1, 0, {}); \
-         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT",
+        "{SCHEMA} INSERT INTO totals VALUES (1, 0, {}); \
+         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}",
         clock::now_ms()
     ))
 }
@@ -236,10 +271,21 @@ impl Database {
         Arc::clone(&self.connection)
     }
 
-    /// Looks through the whole database.
+    /// Looks through the whole database, as a reader finds it: the pages that this connection remembers may be gone
+    /// from the file.
     pub(super) fn is_damaged(&self) -> bool {
-        let connection = self.lock();
-        check(&connection, true).is_err()
+        let checked = match &self.place {
+            Place::File { path, .. } => open_for_reading(path)
+                .map_err(Unusable::from)
+                .and_then(|connection| check_alone(&connection, true, TransactionBehavior::Deferred, |_| Ok(()))),
+            Place::Memory => check(&self.lock(), true),
+        };
+        match checked {
+            // Tables that were there are gone.
+            Ok(is_empty) => is_empty,
+            Err(Unusable::Sqlite(error)) => means_damage(&error),
+            Err(_) => true,
+        }
     }
 
     /// Tells whether the file of that name is no longer the one that is open.
@@ -263,10 +309,11 @@ pub(super) fn means_damage(error: &rusqlite::Error) -> bool {
         rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
             // A file that cannot be opened any more was deleted, most likely.
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::CannotOpen => true,
-            // Tables that are not there.
-            ErrorCode::Unknown => message.as_deref().is_some_and(|text| text.starts_with("no such")),
+            ErrorCode::Unknown => message.as_deref().is_some_and(names_what_is_missing),
             _ => false,
         },
+        // The same errors as a statement is read, which comes before anything else.
+        rusqlite::Error::SqlInputError { msg, .. } => names_what_is_missing(msg),
         // Values of another type than we wrote.
         rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
@@ -274,6 +321,11 @@ pub(super) fn means_damage(error: &rusqlite::Error) -> bool {
         | rusqlite::Error::QueryReturnedNoRows => true,
         _ => false,
     }
+}
+
+/// Tells whether SQLite misses a table or a column of ours.
+fn names_what_is_missing(message: &str) -> bool {
+    message.starts_with("no such")
 }
 
 /// Moves a database that cannot be used out of the way, with its log. The one moved aside before it goes.

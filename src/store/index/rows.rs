@@ -1,5 +1,6 @@
 //! Writing rows.
 
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use agentd_protocol::SessionId;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::super::names::fnv1a;
+use super::super::names::{fnv1a, likeness};
 use crate::session::rows::SessionFacts;
 
 /// A file's size and time of change: while these stand, its row stands.
@@ -114,22 +115,33 @@ pub(super) fn remove(tx: &Transaction<'_>, file: &Path) -> rusqlite::Result<bool
 }
 
 /// Settles which of the files with one header id is shown under it. The others are its copies and get ids of their
-/// own. Which one it is depends on the files' names alone, so it is the same after the index was made again.
+/// own. The original is told by its name and its folder, so that it is the same one after the index was made again;
+/// where these do not tell, the file stays that had the id first.
 fn assign_ids(tx: &Transaction<'_>, id: &SessionId) -> rusqlite::Result<()> {
     let mut files = tx
-        .prepare_cached("SELECT row, file, shown_id, shown_id_reversed FROM sessions WHERE header_id = ?1")?
+        .prepare_cached(
+            "SELECT row, file, shown_id, shown_id_reversed, cwd, created FROM sessions WHERE header_id = ?1",
+        )?
         .query_map([id.as_str()], |row| {
             let file = PathBuf::from(OsStr::from_bytes(row.get_ref(1)?.as_blob()?));
             // A row that has just been made has no reversed id yet.
             let is_settled = !row.get_ref(3)?.as_str()?.is_empty();
-            Ok((row.get::<_, i64>(0)?, file, is_settled.then_some(row.get::<_, String>(2)?)))
+            Ok(SameId {
+                row: row.get(0)?,
+                shown_now: is_settled.then_some(row.get::<_, String>(2)?),
+                likeness: likeness(&file, id, row.get_ref(4)?.as_str()?, row.get(5)?),
+                file,
+            })
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    files.sort_by_cached_key(|(_, file, _)| (!is_named_after(file, id), file.clone()));
+    files.sort_by_cached_key(|same| {
+        let had_it = same.shown_now.as_deref() == Some(id.as_str());
+        (Reverse(same.likeness), !had_it, same.file.clone())
+    });
     let mut update = tx.prepare_cached(
         "UPDATE sessions SET shown_id = ?2, shown_id_reversed = ?3, duplicate_of = ?4 WHERE row = ?1",
     )?;
-    for (place, (row, file, shown_now)) in files.into_iter().enumerate() {
+    for (place, SameId { row, file, shown_now, .. }) in files.into_iter().enumerate() {
         let (shown, of) = if place == 0 { (id.to_string(), None) } else { (copy_id(id, &file), Some(id.as_str())) };
         if shown_now.as_ref() != Some(&shown) {
             let reversed: String = shown.chars().rev().collect();
@@ -139,10 +151,13 @@ fn assign_ids(tx: &Transaction<'_>, id: &SessionId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Programs name a session's file after its id; who copies a file gives it another name.
-fn is_named_after(file: &Path, id: &SessionId) -> bool {
-    let stem = file.file_stem().unwrap_or_default().as_bytes();
-    stem.strip_suffix(id.as_str().as_bytes()).is_some_and(|rest| rest.is_empty() || rest.ends_with(b"_"))
+/// One of the files with one header id.
+struct SameId {
+    row: i64,
+    file: PathBuf,
+    /// The id under which it is shown, if that was settled before.
+    shown_now: Option<String>,
+    likeness: u8,
 }
 
 /// Returns the id of a second file with one header id: the end differs, by which people name sessions.

@@ -84,3 +84,58 @@ async fn b067_what_is_no_session_is_neither_listed_nor_touched() {
         assert_eq!(fs::read(folder.join(name)).unwrap(), content, "{name}");
     }
 }
+
+/// The list may not know it yet; a name that ends in the id does.
+#[tokio::test]
+async fn a_session_whose_file_was_moved_is_opened_where_it_is() {
+    let server = ModelServer::replies(json!([{"text": "one"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    client.run("first").await;
+    daemon.kill();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    assert_eq!(client.ok("list_sessions", json!({})).await["total"], 1);
+    let file = daemon.home().session_files()[0].clone();
+    let folder = daemon.home().sessions().join("--elsewhere--");
+    fs::create_dir(&folder).unwrap();
+    let moved = folder.join(file.file_name().unwrap());
+    fs::rename(&file, &moved).unwrap();
+    let attached = client.ok("attach", json!({"sessionId": session})).await;
+    assert_eq!(attached["state"]["sessionFile"], json!(moved));
+    let listed =
+        async { while client.ok("list_sessions", json!({})).await["sessions"][0]["sessionFile"] != json!(moved) {} };
+    bounded("the list", listed).await;
+}
+
+/// A copy under another name is a session of its own, with an id that the list tells; its name is no id.
+#[tokio::test]
+async fn a_copy_is_one_session_and_takes_nothing_from_the_original() {
+    let server = ModelServer::replies(json!([{"text": "one"}]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    client.run("first").await;
+    assert!(daemon.terminate().success());
+    let file = daemon.home().session_files()[0].clone();
+    let early = daemon.home().sessions().join("--a--");
+    fs::create_dir(&early).unwrap();
+    fs::copy(&file, early.join(file.file_name().unwrap())).unwrap();
+    let renamed = file.with_file_name("2026-01-01T00-00-00-000Z_0192a3b4-0000-7000-8000-1234567890ab.jsonl");
+    fs::copy(&file, renamed).unwrap();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    let listed = async { while client.ok("list_sessions", json!({})).await["total"] != 3 {} };
+    bounded("three sessions", listed).await;
+    let rows = client.ok("list_sessions", json!({})).await["sessions"].as_array().unwrap().clone();
+    for row in &rows {
+        let is_original = row["sessionFile"] == json!(file);
+        assert_eq!(row["sessionId"] == json!(session), is_original, "{row}");
+        assert_eq!(row["duplicateOf"] == json!(session), !is_original, "{row}");
+        let attached = client.ok("attach", json!({"sessionId": row["sessionId"]})).await;
+        assert_eq!(attached["state"]["sessionFile"], row["sessionFile"]);
+    }
+    let error = client.err("attach", json!({"sessionId": "0192a3b4-0000-7000-8000-1234567890ab"})).await;
+    assert_eq!(error.kind(), "unknown_session");
+}

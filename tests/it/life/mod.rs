@@ -4,6 +4,7 @@ mod activation;
 mod environment;
 mod index;
 mod leftovers;
+mod limits;
 mod reach;
 mod restart;
 mod shutdown;

@@ -59,6 +59,13 @@ fn illegal() -> Vec<(&'static str, Value, &'static str)> {
         ("set_follow_up_mode", json!({"mode": true}), "mode"),
         ("set_env", json!({}), "env"),
         ("set_env", json!({"env": {"A": 5}}), "env"),
+        ("set_env", json!({"env": {"A=B": "x"}}), "env"),
+        ("set_env", json!({"env": {"A": "x\u{0}"}}), "env"),
+        ("prompt", json!({"message": " \n"}), "message"),
+        ("steer", json!({"message": ""}), "message"),
+        ("follow_up", json!({"message": "\t", "images": []}), "message"),
+        ("set_session_name", json!({"name": "n".repeat(1001)}), "name"),
+        ("new_session", json!({"name": "n".repeat(1001), "model": "demo"}), "name"),
     ];
     let session_methods = REGISTRY.iter().filter(|method| method.scope == Scope::Session);
     rows.extend(

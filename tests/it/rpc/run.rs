@@ -104,18 +104,18 @@ async fn b153_two_prompts_in_one_write_never_make_two_runs() {
 }
 
 #[tokio::test]
-async fn an_empty_prompt_is_stored_and_not_sent() {
-    let server = ModelServer::replies(json!([{"text": "hm"}, {"text": "yes"}]));
-    // As pi: without the empty message the request ends with the answer before, which a strict provider refuses.
-    server.be_lenient();
+async fn an_empty_prompt_asks_the_model_nothing() {
+    let server = ModelServer::replies(json!([{"text": "hm"}]));
     let daemon = Daemon::start(Home::with_models(&server));
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "fake/plain").await;
     client.run("first").await;
-    client.run("").await;
-    let users: Vec<_> =
-        server.requests()[1].messages().iter().filter(|message| message["role"] == "user").map(text).collect();
-    assert_eq!(users, ["first"]);
+    let before = daemon.home().only_session();
+    // pi keeps it and asks without it, so that the request ends with the answer before; strict providers refuse that.
+    for method in ["prompt", "steer", "follow_up"] {
+        assert_eq!(client.err(method, json!({"message": " "})).await.data["param"], "message");
+    }
+    assert_eq!((server.requests().len(), daemon.home().only_session()), (1, before));
 }
 
 #[tokio::test]

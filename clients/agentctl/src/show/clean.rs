@@ -3,6 +3,8 @@
 //! A terminal obeys what it is sent: escape sequences can hide text, change the title, answer on standard input.
 //! Everything that others wrote passes through here before it is shown; control characters become visible signs.
 
+use std::borrow::Cow;
+
 /// Cleans text that arrives in pieces. Line ends stay, in the form LF.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
@@ -49,19 +51,43 @@ fn push_visible(out: &mut String, c: char) {
     match c {
         '\0'..='\u{1f}' => out.extend(char::from_u32(0x2400 + c as u32)),
         '\u{7f}' => out.push('\u{2421}'),
-        // C1 controls are obeyed by some terminals; the rest reorders or hides text.
-        '\u{80}'..='\u{9f}'
-        | '\u{200b}'
-        | '\u{200e}'
-        | '\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}' => out.push_str(&format!("<U+{:04X}>", c as u32)),
         '\u{2028}' | '\u{2029}' => out.push('\n'),
+        _ if is_harmful(c) => out.push_str(&format!("<U+{:04X}>", c as u32)),
         _ => out.push(c),
     }
+}
+
+/// Returns JSON that means the same, with the characters escaped that `serde_json` leaves as they are and a terminal
+/// may obey. They can only be within strings.
+pub(crate) fn harmless_json(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_harmful) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        if is_harmful(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Tells whether a character beyond ASCII's controls does something to a terminal, or hides or reorders text.
+fn is_harmful(c: char) -> bool {
+    matches!(
+        c,
+        '\u{7f}'..='\u{9f}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 #[cfg(test)]
@@ -86,6 +112,20 @@ mod tests {
         ] {
             assert_eq!(clean(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn json_is_escaped_and_means_the_same() {
+        let texts =
+            ["plain é 世界 👩‍👩‍👧", "\u{9b}31m", "\u{7f}", "safe\u{202e}txet", "a\u{2028}\u{e0041}\u{feff}\n\x1b\"\\"];
+        for text in texts {
+            let json = serde_json::to_string(&[text]).expect("JSON");
+            let shown = harmless_json(&json);
+            assert_eq!(clean(&shown), shown, "{text:?}");
+            assert_eq!(serde_json::from_str::<[String; 1]>(&shown).expect("JSON"), [text]);
+        }
+        assert_eq!(harmless_json(r#"{"a":"\u001b"}"#), r#"{"a":"\u001b"}"#);
+        assert_eq!(harmless_json("\"\u{9b}\u{e0041}\""), r#""\u009b\udb40\udc41""#);
     }
 
     #[test]

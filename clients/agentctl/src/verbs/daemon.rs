@@ -56,14 +56,21 @@ async fn start(console: &mut Console) -> Result<()> {
 
 async fn stop(console: &mut Console) -> Result<()> {
     // Its build does not matter any more: no warning.
-    let stream = connect::connect(&connect::socket_path()?)?;
+    let socket = connect::socket_path()?;
+    let stream = connect::connect(&socket)?;
     stream.set_nonblocking(true)?;
+    let silent = connect::not_answering(&socket, &stream);
     let (client, _events) = agentd_protocol::client::Client::spawn(tokio::net::UnixStream::from_std(stream)?);
-    let status = client.call::<GetDaemonStatus>(&Empty {}).await?;
+    let asked = tokio::time::timeout(connect::ANSWER_LIMIT, client.call::<GetDaemonStatus>(&Empty {})).await;
+    let Ok(status) = asked else { return Err(silent.into()) };
+    let status = status?;
     if status.running_sessions > 0 && !console.json {
         console.note(&format!("{} run(s) are aborted and recorded first", status.running_sessions))?;
     }
-    client.call::<Shutdown>(&ShutdownParams { reason: Some("agentctl daemon stop".to_owned()) }).await?;
+    let reason = ShutdownParams { reason: Some("agentctl daemon stop".to_owned()) };
+    let told = tokio::time::timeout(connect::ANSWER_LIMIT, client.call::<Shutdown>(&reason)).await;
+    let Ok(told) = told else { return Err(silent.into()) };
+    told?;
     drop(client);
     wait_for_end(status.pid).await?;
     if !console.json {

@@ -11,6 +11,7 @@ use crate::cli::RpcArgs;
 use crate::console::Console;
 use crate::exit::{Exit, UsageError};
 use crate::link::Link;
+use crate::show::clean::harmless_json;
 
 /// Reads the parameters before anything is started.
 ///
@@ -51,13 +52,11 @@ pub(crate) async fn run(
     let answer = link.keeping_events(call(&link.client.clone(), &args.method, params.as_deref())).await?;
     if console.out_is_terminal && !console.json {
         let value: Value = serde_json::from_str(answer.get())?;
-        // JSON escapes C0 controls only.
-        let pretty = crate::show::clean::clean(&serde_json::to_string_pretty(&value)?);
-        console.line(&pretty)?;
+        console.line(&harmless_json(&serde_json::to_string_pretty(&value)?))?;
+        console.out.flush()?;
     } else {
-        console.line(answer.get())?;
+        console.raw_json_line(answer.get())?;
     }
-    console.out.flush()?;
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,7 @@ use crate::cli::TailArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::link::{Heard, Link};
-use crate::show::clean::one_line;
+use crate::show::clean::{harmless_json, one_line};
 use crate::show::style::{Style, cut};
 
 /// Columns of a line where the terminal does not limit them.
@@ -45,7 +45,7 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &TailArgs)
             let Position { seq: new_seq, epoch: new_epoch } = position;
             (seq, epoch) = (new_seq.max(seq), new_epoch.unwrap_or(epoch));
             if console.json {
-                console.line(text)?;
+                console.line(&harmless_json(text))?;
             } else {
                 let line = event_line(text, console.columns().unwrap_or(MAX_COLUMNS), console.out_style);
                 console.line(&line)?;

@@ -65,7 +65,7 @@ async fn read<R: AsyncRead + Unpin>(
     while let Some(frame) = frames.next().await.map_err(io_error)? {
         let message = match frame {
             Frame::Message(message) => message,
-            Frame::NotUtf8 => continue,
+            Frame::NotUtf8 | Frame::Truncated => continue,
             // It may have been the answer that somebody waits for.
             Frame::TooLong => return Err(io::Error::other(format!("a message of over {MAX_MESSAGE_BYTES} bytes"))),
         };

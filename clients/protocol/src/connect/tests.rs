@@ -81,6 +81,18 @@ fn a_full_queue_is_a_daemon_that_does_not_answer() {
 }
 
 #[test]
+fn a_daemon_that_takes_connections_and_says_nothing_is_named() {
+    let dir = Dir::new();
+    let socket = dir.prepared();
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let mut stream = connect(&socket).unwrap();
+    let error = introduce(&mut stream, b"{}\n", Duration::from_millis(20)).unwrap_err();
+    assert!(is_timeout(&error), "{error}");
+    let message = not_answering(&socket, &stream).to_string();
+    assert!(message.contains(&format!("`kill -CONT {}`", std::process::id())), "{message}");
+}
+
+#[test]
 fn a_program_that_fails_is_reported_with_its_status() {
     let dir = Dir::new();
     let error = connect_or_start(&dir.socket(), &dir.program("exit 7")).unwrap_err();

@@ -148,8 +148,14 @@ fn a_body_over_the_limit_is_skipped_exactly() {
 }
 
 #[test]
-fn a_cut_off_body_is_dropped() {
-    check(b"Content-Length: 2\r\n\r\n{}Content-Length: 9\r\n\r\n{}", &[message("{}")]);
+fn a_cut_off_message_is_reported_at_the_end() {
+    let whole = "Content-Length: 2\r\n\r\n{}";
+    for rest in ["Content-Length: 9\r\n\r\n{}", "Content-Length: 9\r\n\r\n", "Content-Length: 9\r\n", "C"] {
+        check(format!("{whole}{rest}").as_bytes(), &[message("{}"), Frame::Truncated]);
+    }
+    check(format!("{whole}\r\n").as_bytes(), &[message("{}")]);
+    // Reported already.
+    check(format!("Content-Length: {}\r\n\r\n{{", MAX + 1).as_bytes(), &[Frame::TooLong]);
 }
 
 #[test]
