@@ -83,13 +83,21 @@ impl CrashJournal {
         self.buffer = buffer;
         // A burst of megabytes must not keep its room for the life of the session.
         self.buffer.shrink_to(64 * 1024);
-        written?;
-        let ends_something = records.iter().any(|record| matches!(record, JournalRecord::MessageWritten { .. }));
-        if ends_something && self.len > COMPACT_FROM_BYTES.max(2 * self.compacted_len) {
-            let live = live_records(&Self::read(&self.path)?);
-            self.reset(&live, SyncMode::Flush)?;
-        }
-        Ok(())
+        written
+    }
+
+    /// Tells whether it has grown so much that it is worth rewriting.
+    pub fn is_long(&self) -> bool {
+        self.len > COMPACT_FROM_BYTES.max(2 * self.compacted_len)
+    }
+
+    /// Rewrites it without what is no longer needed.
+    ///
+    /// # Errors
+    /// The system's; all records are still there then.
+    pub fn shorten(&mut self) -> Result<(), StoreError> {
+        let live = live_records(&Self::read(&self.path)?);
+        self.reset(&live, SyncMode::Flush)
     }
 
     fn write(&mut self, bytes: &[u8], sync: SyncMode) -> Result<(), StoreError> {

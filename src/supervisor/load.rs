@@ -112,6 +112,8 @@ impl Supervisor {
             file: stored.file,
             id,
         };
+        // Not beside those that the drain has closed meanwhile.
+        self.refuse_when_closing()?;
         Ok(self.start(opening))
     }
 

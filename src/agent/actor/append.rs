@@ -1,10 +1,10 @@
-//! Writes: entries to the session file and queues to the crash journal, off the async threads, one at a time.
+//! Writes that other jobs wait for, to the session file and the crash journal: off the async threads, one at a time.
 
 use agentd_protocol::message::Message;
 use tokio::task::JoinHandle;
 
 use super::SessionActor;
-use super::journal::{QueueSave, QueueWrite};
+use super::journal::{JournalWrite, QueueSave};
 use crate::agent::event::Event;
 use crate::agent::handle::SessionError;
 use crate::agent::machine::{NewEntry, Queues};
@@ -22,16 +22,16 @@ type EntriesWritten = (SessionFile, Vec<Entry>, Result<Vec<Entry>, StoreError>);
 pub(super) enum Write {
     /// Entries to the session file.
     Entries(JoinHandle<EntriesWritten>),
-    /// Queues to the crash journal.
-    Queue(JoinHandle<(QueueWrite, Result<(), StoreError>)>),
+    /// Something to the crash journal.
+    Journal(JoinHandle<(JournalWrite, Result<(), StoreError>)>),
 }
 
 /// A write that has ended.
 pub(super) enum Written {
     /// Entries: the file, what was to be written, and what another writer had added before.
     Entries(SessionFile, Vec<Entry>, Result<Vec<Entry>, StoreError>),
-    /// Queues.
-    Queue(QueueWrite, Result<(), StoreError>),
+    /// Something to the crash journal.
+    Journal(JournalWrite, Result<(), StoreError>),
     /// The thread that wrote panicked; the file is gone with it.
     Lost,
 }
@@ -43,8 +43,8 @@ pub(super) async fn finished(write: &mut Option<Write>) -> Written {
             Ok((file, entries, result)) => Written::Entries(file, entries, result),
             Err(_) => Written::Lost,
         },
-        Some(Write::Queue(handle)) => match handle.await {
-            Ok((queue, result)) => Written::Queue(queue, result),
+        Some(Write::Journal(handle)) => match handle.await {
+            Ok((write, result)) => Written::Journal(write, result),
             Err(_) => Written::Lost,
         },
         None => std::future::pending().await,
@@ -111,18 +111,20 @@ impl SessionActor {
     }
 
     pub(super) fn start_save_queue(&mut self, queues: Queues) {
+        match self.journal.begin_queue_write(queues) {
+            QueueSave::Write(write) => self.start_journal_write(write),
+            QueueSave::AsSaved => {}
+            QueueSave::Lost => self.on_written(Written::Lost),
+        }
+    }
+
+    pub(super) fn start_journal_write(&mut self, mut write: JournalWrite) {
         let sync = self.sync_mode(true);
-        let write = match self.journal.begin_queue_write(queues) {
-            QueueSave::Write(write) => write,
-            QueueSave::AsSaved => return,
-            QueueSave::Lost => return self.on_written(Written::Lost),
-        };
         let handle = self.services.tasks.spawn_blocking(move || {
-            let mut write = write;
             let result = write.perform(sync);
             (write, result)
         });
-        self.write = Some(Write::Queue(handle));
+        self.write = Some(Write::Journal(handle));
     }
 
     pub(super) fn on_written(&mut self, written: Written) {
@@ -136,6 +138,9 @@ impl SessionActor {
                     self.add_entry(entry);
                 }
                 self.update_index();
+                if let Some(write) = self.journal.begin_shorten() {
+                    self.start_journal_write(write);
+                }
             }
             Written::Entries(file, _, Err(error)) => {
                 self.file = Some(file);
@@ -144,11 +149,14 @@ impl SessionActor {
                 self.closing |= matches!(error, StoreError::Changed { .. });
                 self.fail_jobs(&error.into());
             }
-            Written::Queue(write, result) => {
-                self.journal.end_queue_write(write, result.is_ok());
+            Written::Journal(write, result) => {
+                let is_promise = write.is_promise();
+                self.journal.end_write(write, result.is_ok());
                 if let Err(error) = result {
                     tracing::warn!(session = %self.id, error = %error.report(), "cannot write the crash journal");
-                    self.fail_jobs(&error.into());
+                    if is_promise {
+                        self.fail_jobs(&error.into());
+                    }
                 }
             }
             Written::Lost => {

@@ -1,8 +1,10 @@
 //! The crash journal of a session: what a kill must not take, and is not in the session file yet. That is the
 //! queues, the response that streams, and tool results whose batch is not complete.
 //!
-//! It lies in the daemon's state directory, exists only while there is something in it, and is written without
-//! waiting for the disk, but for queued messages, which were promised to be kept.
+//! It lies in the daemon's state directory and exists only while there is something in it. Records are appended where
+//! the actor runs, each time with one write that the system takes into its memory. What may have to wait for a disk is
+//! done off the async threads, as a write that other jobs wait for: saving queued messages, which were promised to be
+//! kept, rewriting a journal that has grown long, and replacing or removing it at the end of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,17 +35,26 @@ pub(crate) struct Journal {
     is_dirty: bool,
 }
 
-/// A write of the queues that is under way.
-pub(super) struct QueueWrite {
+/// A write of the journal that other jobs wait for.
+pub(super) struct JournalWrite {
     file: CrashJournal,
     records: Vec<JournalRecord>,
-    queues: Queues,
+    kind: WriteKind,
+}
+
+enum WriteKind {
+    /// Appends the records, the last of which holds these queues.
+    SaveQueues(Queues),
+    /// Appends the records, then leaves out what is no longer needed.
+    Shorten,
+    /// Puts the records, which hold these queues, in the place of all others.
+    Settle(Queues),
 }
 
 /// What there is to do to save the queues.
 pub(super) enum QueueSave {
     /// Write them.
-    Write(QueueWrite),
+    Write(JournalWrite),
     /// Nothing: they are saved as they are.
     AsSaved,
     /// It cannot be done: a write that failed for good took the journal with it.
@@ -164,30 +175,36 @@ impl Journal {
         let mut records = std::mem::take(&mut self.pending);
         self.flush_at = None;
         records.push(queue_record(&queues));
-        QueueSave::Write(QueueWrite { file, records, queues })
+        QueueSave::Write(JournalWrite { file, records, kind: WriteKind::SaveQueues(queues) })
     }
 
-    pub(super) fn end_queue_write(&mut self, write: QueueWrite, is_written: bool) {
+    /// Begins to rewrite a journal that has grown long; `None` when it has not.
+    pub(super) fn begin_shorten(&mut self) -> Option<JournalWrite> {
+        let file = self.file.take_if(|file| file.is_long())?;
+        self.flush_at = None;
+        Some(JournalWrite { file, records: std::mem::take(&mut self.pending), kind: WriteKind::Shorten })
+    }
+
+    pub(super) fn end_write(&mut self, write: JournalWrite, is_written: bool) {
         self.file = Some(write.file);
-        if is_written {
-            self.saved_queues = write.queues;
+        match write.kind {
+            WriteKind::SaveQueues(queues) | WriteKind::Settle(queues) if is_written => self.saved_queues = queues,
+            _ => {}
         }
     }
 
-    /// The run is over and everything of it is in the session file: only the queues are still needed.
-    pub(super) fn settle(&mut self, queues: &Queues) {
+    /// The run is over and everything of it is in the session file: only the queues are still needed. `None` when
+    /// nothing else is there.
+    pub(super) fn begin_settle(&mut self, queues: &Queues) -> Option<JournalWrite> {
         self.pending.clear();
         self.flush_at = None;
-        let Some(file) = self.file.as_mut() else { return };
         if !self.is_dirty && *queues == self.saved_queues {
-            return;
+            return None;
         }
+        let file = self.file.take()?;
         self.is_dirty = false;
         let records = if queues.is_empty() { Vec::new() } else { vec![queue_record(queues)] };
-        match file.reset(&records, SyncMode::Flush) {
-            Ok(()) => self.saved_queues = queues.clone(),
-            Err(error) => tracing::warn!(error = %error.report(), "cannot settle the crash journal"),
-        }
+        Some(JournalWrite { file, records, kind: WriteKind::Settle(queues.clone()) })
     }
 
     /// Writes what waits when the actor ends.
@@ -196,10 +213,22 @@ impl Journal {
     }
 }
 
-impl QueueWrite {
+impl JournalWrite {
+    /// Tells whether something was promised that is not so if this fails.
+    pub(super) fn is_promise(&self) -> bool {
+        matches!(self.kind, WriteKind::SaveQueues(_))
+    }
+
     /// Writes; blocks.
     pub(super) fn perform(&mut self, sync: SyncMode) -> Result<(), StoreError> {
-        self.file.append(&self.records, sync)
+        match self.kind {
+            WriteKind::SaveQueues(_) => self.file.append(&self.records, sync),
+            WriteKind::Shorten => {
+                self.file.append(&self.records, SyncMode::Flush)?;
+                self.file.shorten()
+            }
+            WriteKind::Settle(_) => self.file.reset(&self.records, SyncMode::Flush),
+        }
     }
 }
 

@@ -102,13 +102,13 @@ impl SessionActor {
     fn on_settled(&mut self, is_whole: bool) {
         // A run that was given up may have left tools that do not end; what they print is nobody's any more.
         self.tools.clear();
-        if is_whole {
-            self.journal.settle(self.machine.queues());
-        } else {
-            self.closing = true;
-        }
         self.ring.settle();
         self.delta_drop = self.ring.next_drop();
+        if !is_whole {
+            self.closing = true;
+        } else if let Some(write) = self.journal.begin_settle(self.machine.queues()) {
+            self.start_journal_write(write);
+        }
     }
 
     /// Publishes one event.

@@ -160,6 +160,9 @@ fn a_long_run_does_not_grow_its_journal_for_ever() {
         let id = format!("m{number}");
         journal.append(&[message_start(&id), delta(0, &text)], SyncMode::Flush).unwrap();
         journal.append(&[written(&id)], SyncMode::Flush).unwrap();
+        if journal.is_long() {
+            journal.shorten().unwrap();
+        }
         assert!(journal.len() < COMPACT_FROM_BYTES + 60_000);
         assert_eq!(journal.len(), fs::metadata(journal.path()).unwrap().len());
     }
