@@ -100,6 +100,18 @@ pub const EDIT_DIFF_TIME: Duration = Duration::from_millis(300);
 pub const IMAGE_MAX_SIDE: u32 = 2000;
 /// Longest base64 text of an image that is handed to a model, in bytes (pi: the same).
 pub const IMAGE_MAX_BASE64_BYTES: usize = 4_718_592;
+/// Most pixels of an image that is opened to make it smaller: above the 24 megapixels of common cameras. Together with
+/// [`IMAGE_DECODE_BYTES`] it bounds what a small file that unpacks to a huge picture can cost.
+pub const IMAGE_MAX_PIXELS: u64 = 25_000_000;
+/// Most memory for the pixels of one image, in bytes: four for each of the most pixels, and two for each channel of
+/// a deep picture half that size. One image is opened at a time in the whole daemon; decoders need as much again.
+pub const IMAGE_DECODE_BYTES: u64 = 4 * IMAGE_MAX_PIXELS;
+/// Largest image file that is opened, in bytes: a picture without losses of half the most pixels.
+pub const IMAGE_MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
+/// Most images of one message of a client: what Anthropic takes in one request.
+pub const MESSAGE_MAX_IMAGES: usize = 100;
+/// Most base64 text of one message's images as they are stored, in bytes: providers take about as much in a request.
+pub const MESSAGE_IMAGES_BYTES: usize = 32 * 1024 * 1024;
 /// Pause between asking a process group to end (SIGTERM) and killing it (SIGKILL).
 pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 /// How long killed processes are waited for before they are given up (they hang in the kernel).

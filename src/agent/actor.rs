@@ -9,6 +9,7 @@
 mod append;
 mod attach;
 mod commands;
+mod images;
 mod journal;
 mod model;
 mod perform;
@@ -29,6 +30,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::append::Write;
+use self::images::Fitting;
 use self::journal::Journal;
 use self::perform::{Job, Replies};
 use self::prepare::PrepareResult;
@@ -69,6 +71,8 @@ pub(crate) struct SessionActor {
     write: Option<Write>,
     replies: Replies,
     prepare: Option<JoinHandle<PrepareResult>>,
+    /// The user message whose images are being made fit. Boxed: most sessions never have one.
+    fitting: Option<Box<Fitting>>,
     request: Option<ActiveRequest>,
     tools: HashMap<EntryId, LiveTool>,
     published_tools: PublishedTools,
@@ -160,6 +164,7 @@ impl SessionActor {
             write: None,
             replies: Replies::default(),
             prepare: None,
+            fitting: None,
             request: None,
             tools: HashMap::new(),
             published_tools: PublishedTools::default(),
@@ -209,7 +214,8 @@ impl SessionActor {
         let deadline = self.next_deadline(may_stream);
         tokio::select! {
             written = append::finished(&mut self.write) => self.on_written(written),
-            command = self.commands.recv(), if !self.is_abandoned => match command {
+            fitted = images::finished(&mut self.fitting) => self.on_fitted(fitted),
+            command = self.commands.recv(), if !self.is_abandoned && self.fitting.is_none() => match command {
                 Some(command) => {
                     self.last_used = clock::now_ms();
                     self.on_command(*command);

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use agentd_protocol::paths::Lookup;
 
 use super::paths::Paths;
-use super::settings::{Durability, LocalModels, PiSettings, ProviderClocks, RetrySettings, SettingError};
+use super::settings::{
+    Durability, ImageSettings, LocalModels, PiSettings, ProviderClocks, RetrySettings, SettingError,
+};
 use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
 
 /// Everything that the daemon was told at start.
@@ -26,6 +28,8 @@ pub struct Config {
     pub retry: RetrySettings,
     /// Time limits of a request to a provider.
     pub provider_clocks: ProviderClocks,
+    /// What happens to images.
+    pub images: ImageSettings,
     /// When writes are forced to the disk.
     pub durability: Durability,
     /// What in the files could not be used, for the log. None of it stops the daemon.
@@ -71,6 +75,7 @@ pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         local_models: LocalModels::from_env(&get)?,
         retry: RetrySettings::default().with_pi(&pi_settings).with_env(&get)?,
         provider_clocks: ProviderClocks::default().with_pi(&pi_settings).with_env(&get)?,
+        images: ImageSettings::default().with_pi(&pi_settings),
         durability: Durability::from_env(&get)?,
         notices,
         paths,

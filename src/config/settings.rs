@@ -89,6 +89,21 @@ impl ProviderClocks {
     }
 }
 
+/// What happens to images on their way to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// Whether images over the limits are made smaller.
+    pub auto_resize: bool,
+    /// Whether none is sent: a note stands in its place, as for a model that takes no images.
+    pub block: bool,
+}
+
+impl Default for ImageSettings {
+    fn default() -> Self {
+        Self { auto_resize: true, block: false }
+    }
+}
+
 /// When what was written to a session file is also forced to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -152,6 +167,14 @@ pub struct SettingError {
 pub(super) struct PiSettings {
     retry: Option<PiRetry>,
     http_idle_timeout_ms: Option<u64>,
+    images: Option<PiImages>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PiImages {
+    auto_resize: Option<bool>,
+    block_images: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -170,6 +193,16 @@ struct PiRetry {
 struct PiProvider {
     timeout_ms: Option<u64>,
     max_retry_delay_ms: Option<u64>,
+}
+
+impl ImageSettings {
+    /// Takes over what pi's settings say.
+    pub(super) fn with_pi(mut self, settings: &PiSettings) -> Self {
+        let Some(images) = &settings.images else { return self };
+        self.auto_resize = images.auto_resize.unwrap_or(self.auto_resize);
+        self.block = images.block_images.unwrap_or(self.block);
+        self
+    }
 }
 
 impl RetrySettings {
@@ -269,6 +302,16 @@ mod tests {
             max_asked_delay: Duration::from_millis(8),
         };
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn images_follow_pi() {
+        let images = |json: &str| ImageSettings::default().with_pi(&serde_json::from_str(json).unwrap());
+        assert_eq!(images("{}"), ImageSettings { auto_resize: true, block: false });
+        assert_eq!(
+            images(r#"{"images":{"autoResize":false,"blockImages":true}}"#),
+            ImageSettings { auto_resize: false, block: true }
+        );
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub struct ToolContext {
     pub call_id: ToolCallId,
     /// Longest time of a command that names no timeout itself; `None` while somebody is there to abort it.
     pub command_limit: Option<Duration>,
+    /// Whether images over the limits are made smaller.
+    pub resizes_images: bool,
+    /// The model, when it takes no images.
+    pub text_only_model: Option<String>,
 }
 
 /// What a running tool tells meanwhile.

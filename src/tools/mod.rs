@@ -1,8 +1,9 @@
 //! The tools that a model can call, and what all of them share.
 //!
 //! A call goes through [`ToolRegistry::validate`] and [`ToolRegistry::run`]; whatever goes wrong is a [`ToolOutput`]
-//! for the model, never an error of the run. `truncate`, `edit_match`, `edit_diff`, `schema`, `image` and `fold` are
-//! pure; `search` is what `grep` and `find` share; the rest touches the disk on blocking threads or starts children through [`crate::exec`].
+//! for the model, never an error of the run. `truncate`, `edit_match`, `edit_diff`, `schema`, `image`, `fit_image` and
+//! `fold` are pure; `search` is what `grep` and `find` share; the rest touches the disk on blocking threads or starts
+//! children through [`crate::exec`].
 
 mod bash;
 mod context;
@@ -10,6 +11,7 @@ mod edit;
 mod edit_diff;
 pub mod edit_match;
 mod find;
+mod fit_image;
 mod fold;
 mod full_output;
 mod grep;
@@ -20,6 +22,7 @@ mod ls;
 mod node_error;
 mod open;
 mod paths;
+mod prompt_images;
 mod read;
 mod registry;
 mod replace;
@@ -33,6 +36,7 @@ pub use bash::shell_path;
 pub use context::{EffectClass, Progress, ToolContext, ToolOutput};
 pub use full_output::remove_old_outputs;
 pub use locks::{FileGuard, FileLocks};
+pub use prompt_images::FitImages;
 pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};
 
 #[cfg(test)]

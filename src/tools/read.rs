@@ -1,18 +1,19 @@
 //! The `read` tool: a part of a text file, or an image.
 //!
 //! Memory is bounded by the output limit whatever the file's size: lines outside the wanted part are only counted.
+//! Images are for [`picture`].
+
+mod picture;
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use agentd_protocol::message::ContentBlock;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use self::picture::Picture;
 use super::context::{EffectClass, ToolContext, ToolOutput};
 use super::image::{HEAD_BYTES, ImageKind};
 use super::node_error;
@@ -21,7 +22,7 @@ use super::paths::Base;
 use super::registry::{Tool, ToolUsage};
 use super::truncate::{Totals, TruncatedBy, Truncation, format_size, truncate_head_of};
 use super::work::{Budget, Gate, Workers, aborted};
-use crate::constants::{IMAGE_MAX_BASE64_BYTES, IMAGE_MAX_SIDE, READ_SCAN_BYTES, TOOL_OUTPUT_BYTES};
+use crate::constants::{READ_SCAN_BYTES, TOOL_OUTPUT_BYTES};
 
 /// Arguments of `read`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -53,35 +54,42 @@ impl Tool for Read {
     const EFFECT: EffectClass = EffectClass::Read;
 
     async fn run(args: ReadArgs, context: ToolContext, workers: Workers) -> ToolOutput {
-        let base = Base::new(&context.cwd, &context.env);
-        let budget = Budget::start(&context.cancel);
-        let work = move |gate: &Gate| read(&args, &base.resolve_for_reading(&args.path), gate);
-        workers.run(&budget, work).await.unwrap_or_else(|given_up| given_up)
+        try_run(args, &context, &workers).await.unwrap_or_else(|given_up| given_up)
     }
 }
 
-fn read(args: &ReadArgs, path: &Path, gate: &Gate) -> ToolOutput {
-    let (mut file, metadata) = match open_regular(path) {
-        Ok(opened) => opened,
-        Err(error) => return ToolOutput::error(error.text("access", path)),
-    };
+async fn try_run(args: ReadArgs, context: &ToolContext, workers: &Workers) -> Result<ToolOutput, ToolOutput> {
+    let base = Base::new(&context.cwd, &context.env);
+    let budget = Budget::start(&context.cancel);
+    let work = move |gate: &Gate| read(&args, &base.resolve_for_reading(&args.path), gate);
+    match workers.run(&budget, work).await?? {
+        Found::Text(output) => Ok(output),
+        Found::Picture(picture) => picture.show(context, workers).await,
+    }
+}
+
+/// What a file turns out to be.
+enum Found {
+    Text(ToolOutput),
+    Picture(Picture),
+}
+
+fn read(args: &ReadArgs, path: &Path, gate: &Gate) -> Result<Found, ToolOutput> {
+    let (mut file, _) = open_regular(path).map_err(|error| ToolOutput::error(error.text("access", path)))?;
     let mut head = [0; HEAD_BYTES];
-    let head = match read_head(&mut file, &mut head) {
-        Ok(head) => head,
-        Err(error) => return read_error(error),
-    };
-    match ImageKind::of(head) {
-        Some(kind) => read_image(kind, head, &mut file, metadata.len()),
-        None => match scan(head, &mut file, Window::of(args), gate) {
-            Ok(Some(scanned)) => text_output(args, &scanned),
-            Ok(None) => aborted(),
-            Err(error) => read_error(error),
-        },
+    let head = read_head(&mut file, &mut head).map_err(|error| read_error(&error))?;
+    if let Some(kind) = ImageKind::of(head) {
+        return Ok(Found::Picture(Picture { kind, head: head.to_vec(), file }));
+    }
+    match scan(head, &mut file, Window::of(args), gate) {
+        Ok(Some(scanned)) => Ok(Found::Text(text_output(args, &scanned))),
+        Ok(None) => Err(aborted()),
+        Err(error) => Err(read_error(&error)),
     }
 }
 
-fn read_error(error: io::Error) -> ToolOutput {
-    ToolOutput::error(node_error::text(&error, "read", None))
+fn read_error(error: &io::Error) -> ToolOutput {
+    ToolOutput::error(node_error::text(error, "read", None))
 }
 
 /// Fills as much of the buffer as the file has.
@@ -306,50 +314,6 @@ fn shell_word(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
-}
-
-/// Largest image file whose base64 text is within the limit.
-const IMAGE_MAX_BYTES: usize = IMAGE_MAX_BASE64_BYTES / 4 * 3;
-
-fn read_image(kind: ImageKind, head: &[u8], file: &mut File, size: u64) -> ToolOutput {
-    let title = format!("Read image file [{}]", kind.mime());
-    let mut bytes = head.to_vec();
-    // One byte more than allowed shows that it is too large, also when the file is growing.
-    if let Err(error) = file.take((IMAGE_MAX_BYTES + 1 - head.len()) as u64).read_to_end(&mut bytes) {
-        return read_error(error);
-    }
-    let problem = image_problem(kind, &bytes, size);
-    if let Some(problem) = problem {
-        return ToolOutput::structured_text(format!("{title}\n[Image not shown: {problem}]"));
-    }
-    let data = STANDARD.encode(&bytes);
-    let structured = json!({ "type": "image", "data": data, "mimeType": kind.mime(), "note": title });
-    let mut output = ToolOutput::text(title);
-    output.result.content.push(ContentBlock::Image { data, mime_type: kind.mime().to_owned() });
-    output.result.structured_content = Some(structured);
-    output
-}
-
-/// Why an image cannot be handed to a model.
-fn image_problem(kind: ImageKind, bytes: &[u8], size: u64) -> Option<String> {
-    if bytes.len() > IMAGE_MAX_BYTES {
-        return Some(format!(
-            "the file has {}, at most {} can be sent. Make a smaller copy and read that.",
-            format_size(to_usize(size)),
-            format_size(IMAGE_MAX_BYTES)
-        ));
-    }
-    let Some((width, height)) = kind.dimensions(bytes) else {
-        return Some("the file is damaged or cut off.".to_owned());
-    };
-    if width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE {
-        return Some(format!(
-            "it is {width}x{height} pixels, at most {IMAGE_MAX_SIDE}x{IMAGE_MAX_SIDE} can be sent. \
-             Make a smaller copy and read that."
-        ));
-    }
-    (kind == ImageKind::Bmp)
-        .then(|| format!("it is a bitmap of {width}x{height} pixels, which models do not take. Convert it to PNG."))
 }
 
 #[cfg(test)]

@@ -133,6 +133,11 @@ impl ToolRegistry {
         self.entries.iter().filter(|entry| names.iter().any(|name| name == entry.usage.name))
     }
 
+    /// Returns what runs the tools' blocking work.
+    pub(super) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
     /// Returns how many workers hung and were abandoned since the start.
     pub fn abandoned(&self) -> u64 {
         self.workers.abandoned()

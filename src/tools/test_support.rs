@@ -80,6 +80,8 @@ impl Place {
             locks: FileLocks::default(),
             call_id: "call".into(),
             command_limit: None,
+            resizes_images: true,
+            text_only_model: None,
         }
     }
 

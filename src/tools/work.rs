@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -73,17 +74,41 @@ impl Budget {
 }
 
 /// Starts workers and counts those that were lost. Cheap to clone; clones share the count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Workers {
     /// A tracker of its own: a stuck worker must not hold up the shutdown of the daemon.
     tasks: Tasks,
     abandoned: Arc<AtomicU64>,
+    /// The one image that is open at a time.
+    image_turns: Arc<Semaphore>,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { tasks: Tasks::default(), abandoned: Arc::default(), image_turns: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 impl Workers {
     /// Returns how many workers were abandoned since the start.
     pub(crate) fn abandoned(&self) -> u64 {
         self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the turn to open an image: its pixels take a hundred times what its file does. First come, first
+    /// served; how long depends on the others, of whom each has the time of one call.
+    ///
+    /// Cancel safe: a dropped future only loses its place in the line.
+    ///
+    /// # Errors
+    /// The result to give when the call was aborted.
+    pub(crate) async fn image_turn(&self, cancel: &CancellationToken) -> Result<OwnedSemaphorePermit, ToolOutput> {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(aborted()),
+            // Nobody closes the semaphore.
+            turn = Arc::clone(&self.image_turns).acquire_owned() => turn.map_err(|_| aborted()),
+        }
     }
 
     /// Runs `work` on a blocking thread.

@@ -658,7 +658,8 @@ pub struct PromptParams {
     pub session_id: Option<SessionId>,
     /// The text; blank only beside images.
     pub message: String,
-    /// Image blocks (`{type: "image", data, mimeType}`) that go with it.
+    /// Image blocks (`{type: "image", data, mimeType}`) that go with it, at most 100. The type is taken from their
+    /// content, and what is over the limits for images (tools page) is made smaller before it is stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ContentBlock>,
     /// What to do while a run is going on; `reject` when left out.
@@ -681,7 +682,7 @@ pub struct QueueParams {
     pub session_id: Option<SessionId>,
     /// The text; blank only beside images.
     pub message: String,
-    /// Image blocks that go with it.
+    /// Image blocks that go with it, as for `prompt`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ContentBlock>,
     /// The client's own id of the message; a repeat is answered like the first and queues nothing.

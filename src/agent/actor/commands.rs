@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use agentd_protocol::EntryId;
-use agentd_protocol::message::{ContentBlock, UserMessage};
 use agentd_protocol::methods::{Empty, EnvSource};
 
 use super::SessionActor;
+use super::images::Purpose;
 use super::perform::{Job, Sender};
 use crate::agent::event::Event;
-use crate::agent::handle::{Answer, Client, Command, Reply, SessionError, UserInput};
+use crate::agent::handle::{Answer, Client, Command, Reply, SessionError};
 use crate::agent::machine::{Effect, Input, NewEntry, Stop};
-use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::constants::LOGIN_ENV_NOTICE;
 use crate::session::entry::EntryBody;
@@ -20,18 +19,9 @@ use crate::session::settings::StoredSettings;
 impl SessionActor {
     pub(super) fn on_command(&mut self, command: Command) {
         match command {
-            Command::Prompt(user, if_busy, reply) => {
-                let reply = self.replies.keep(Sender::Prompt(reply));
-                self.feed(Input::Prompt { user: user_message(user), if_busy, reply });
-            }
-            Command::Steer(user, reply) => {
-                let reply = self.replies.keep(Sender::Prompt(reply));
-                self.feed(Input::Steer { user: user_message(user), reply });
-            }
-            Command::FollowUp(user, reply) => {
-                let reply = self.replies.keep(Sender::Prompt(reply));
-                self.feed(Input::FollowUp { user: user_message(user), reply });
-            }
+            Command::Prompt(user, if_busy, reply) => self.on_user_input(user, Purpose::Prompt(if_busy), reply),
+            Command::Steer(user, reply) => self.on_user_input(user, Purpose::Steer, reply),
+            Command::FollowUp(user, reply) => self.on_user_input(user, Purpose::FollowUp, reply),
             Command::Abort(reply) => self.stop(Stop::Abort, reply),
             Command::AbortRetry(reply) => {
                 let reply = self.replies.keep(Sender::Empty(reply));
@@ -194,16 +184,6 @@ impl SessionActor {
         }
         drop(reply.send(Ok(Answer { value: Empty {}, seq: self.ring.last_seq() })));
     }
-}
-
-fn user_message(input: UserInput) -> UserMessage {
-    let mut content = vec![ContentBlock::text(input.message)];
-    if !input.images.is_empty() {
-        // An image alone is a whole message: an empty text beside it would be refused by some providers.
-        content.retain(|block| block.as_text().is_some_and(|text| !text.is_empty()));
-        content.extend(input.images);
-    }
-    UserMessage { content, timestamp: clock::now_ms(), client_message_id: input.client_message_id }
 }
 
 /// Returns a random number, from the random bits of a version 4 uuid.

@@ -1,13 +1,12 @@
 //! The model request: starting it, reading its stream, cancelling it.
 
-use std::sync::Arc;
-
 use agentd_protocol::EntryId;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use super::SessionActor;
+use super::images;
 use crate::agent::assembler::{Assembler, End, Update};
 use crate::agent::event::{self, Event};
 use crate::agent::machine::{Failure, Input, ModelFacts, RequestId};
@@ -71,7 +70,7 @@ impl SessionActor {
         };
         let context = build_context(&self.tree);
         let request = ModelRequest {
-            spec: Arc::clone(&spec),
+            spec: images::allowed(&spec, &self.services.config.images),
             messages: context.messages.into_iter().map(|entry| entry.message).collect(),
             thinking: self.settings.thinking,
             env: self.settings.env.clone(),

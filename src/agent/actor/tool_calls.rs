@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::SessionActor;
+use super::images;
 use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
@@ -96,6 +97,8 @@ impl SessionActor {
             locks: self.services.file_locks.clone(),
             call_id: start.id.clone(),
             command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
+            resizes_images: self.services.config.images.auto_resize,
+            text_only_model: self.settings.model.as_ref().and_then(|spec| images::text_only(spec)),
         };
         // Before the tool can do anything: after a kill, nobody must think that it had not begun.
         self.journal.note_tool_started(&start);

@@ -3,6 +3,8 @@
 
 mod abort;
 mod arguments;
+mod images;
+mod pictures;
 mod queue;
 mod retries;
 mod sse;

@@ -12,6 +12,7 @@ mod anthropic;
 mod chat;
 mod dialect;
 mod http;
+mod images;
 mod script;
 mod server;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 mod anthropic;
 
 pub(crate) use anthropic::anthropic;
+use super::images::{self, Images};
 
 /// Longest tool-call id and tool name that providers accept.
 const MAX_ID: usize = 64;
@@ -19,7 +20,7 @@ pub(crate) fn chat(request: &Value) -> Vec<String> {
         Some(messages) if !messages.is_empty() => check.messages(messages),
         _ => check.report("messages is missing or empty"),
     }
-    check.found
+    check.all()
 }
 
 #[derive(Default)]
@@ -29,9 +30,15 @@ struct Check {
     ids: HashSet<String>,
     /// Calls of the assistant message right before that have no result yet.
     open: Vec<String>,
+    images: Images,
 }
 
 impl Check {
+    fn all(mut self) -> Vec<String> {
+        self.found.extend(self.images.findings());
+        self.found
+    }
+
     fn report(&mut self, finding: impl Into<String>) {
         self.found.push(finding.into());
     }
@@ -167,7 +174,10 @@ impl Check {
     fn part(&mut self, place: &str, part: &Value) {
         let legal = match part["type"].as_str() {
             Some("text") => part["text"].as_str().is_some_and(|text| !text.is_empty()),
-            Some("image_url") => part.pointer("/image_url/url").and_then(Value::as_str).is_some_and(is_image_url),
+            Some("image_url") => match part.pointer("/image_url/url").and_then(Value::as_str) {
+                Some(url) => return self.images.add(images::of_url(url)),
+                None => false,
+            },
             _ => false,
         };
         if !legal {
@@ -175,10 +185,6 @@ impl Check {
             self.report(format!("{place} has an empty or illegal part: {shown}"));
         }
     }
-}
-
-fn is_image_url(url: &str) -> bool {
-    url.starts_with("http") || url.strip_prefix("data:image/").is_some_and(|rest| rest.contains(";base64,"))
 }
 
 fn is_legal_id(id: &str) -> bool {
