@@ -44,6 +44,8 @@ pub enum ErrorClass {
     Auth,
     /// The context does not fit the model's window.
     Overflow,
+    /// The provider refuses an image of the request.
+    Image,
     /// The provider refuses the request, or its answer for what it says.
     BadRequest,
     /// The provider's answer cannot be understood.
@@ -57,7 +59,13 @@ impl ErrorClass {
     pub fn is_retryable(self) -> bool {
         match self {
             Self::Transient | Self::RateLimit => true,
-            Self::Quota | Self::Auth | Self::Overflow | Self::BadRequest | Self::Malformed | Self::Cancelled => false,
+            Self::Quota
+            | Self::Auth
+            | Self::Overflow
+            | Self::Image
+            | Self::BadRequest
+            | Self::Malformed
+            | Self::Cancelled => false,
         }
     }
 }
@@ -202,6 +210,9 @@ pub fn classify(status: Option<u16>, code: Option<&str>, text: &str) -> ErrorCla
     if status == Some(402) || QUOTA_CODES.contains(&code.as_str()) || (may_be_quota(status) && has(&text, QUOTA)) {
         return ErrorClass::Quota;
     }
+    if names_image(&text) && (matches!(status, Some(400 | 404 | 415 | 422)) || text.contains("not support")) {
+        return ErrorClass::Image;
+    }
     match status {
         Some(401 | 403) => ErrorClass::Auth,
         Some(429) => ErrorClass::RateLimit,
@@ -325,6 +336,11 @@ fn is_overflow(text: &str) -> bool {
     // Images and files have limits too; only one on tokens is about the context.
     let is_token_limit = text.contains("exceeds the limit of") && text.contains("token");
     (is_token_limit || has(text, OVERFLOW)) && !has(text, RATE_LIMIT)
+}
+
+/// Providers word it in many ways; what they share is the word itself, in a text or in the name of a field.
+fn names_image(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "image" | "images"))
 }
 
 /// A failing server may mention billing without meaning ours.

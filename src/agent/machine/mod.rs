@@ -20,6 +20,7 @@ mod core;
 mod effect;
 mod failure;
 mod idle;
+mod images;
 mod input;
 mod queue;
 mod retry;

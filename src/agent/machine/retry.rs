@@ -23,6 +23,14 @@ impl Machine {
     pub(super) fn after_failure(&mut self, moment: Moment<'_>, failure: Failure, error: String) {
         let jitter = self.next_random();
         let retries = self.run_mut().retries;
+        if failure.class == ErrorClass::Image && self.leave_images_out(moment) {
+            // Another request than the one that failed, so that there is nothing to wait for. Each time fewer
+            // messages have images: this ends.
+            return match self.settings.retry.enabled {
+                true => self.wait_for_retry(moment, retries + 1, Duration::ZERO, error),
+                false => self.give_up(error),
+            };
+        }
         match backoff::decide(&self.settings.retry, failure.class, failure.retry_after, retries, jitter) {
             Decision::Retry { attempt, delay } => self.wait_for_retry(moment, attempt, delay, error),
             Decision::GiveUp if failure.class == ErrorClass::Overflow => {

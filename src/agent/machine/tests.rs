@@ -5,7 +5,7 @@ mod sim;
 
 use std::time::Duration;
 
-use agentd_protocol::message::StopReason;
+use agentd_protocol::message::{ContentBlock, StopReason};
 use agentd_protocol::methods::IfBusy;
 use pretty_assertions::assert_eq;
 
@@ -312,6 +312,35 @@ fn errors_end_the_run_when_retries_are_used_up_or_useless() {
     check(&log[log.len() - 3..], &["agent_end 1", "retry_end failed 3", "settled error"]);
     sim.begin("again");
     sim.fail(ErrorClass::Auth);
+    assert_eq!(sim.take_log().last().unwrap(), "settled error");
+}
+
+#[test]
+fn a_refused_image_leaves_the_context_and_the_run_goes_on() {
+    let mut sim = Sim::new();
+    sim.begin("go");
+    sim.fail(ErrorClass::Image);
+    assert_eq!(sim.take_log().last().unwrap(), "settled error", "there is no image to leave out");
+    let image = ContentBlock::Image { data: "AA==".into(), mime_type: "image/png".into() };
+    for text in ["first", "second"] {
+        let mut user = sim::user(text, None);
+        user.content.push(image.clone());
+        sim.prompt_message(user);
+        sim.prepared();
+        if text == "first" {
+            sim.answer("seen");
+        }
+    }
+    sim.take_log();
+    sim.fail(ErrorClass::Image);
+    check(&sim.take_log_from("turn_end")[1..4], &["append context_edit", "entry_appended", "notice"]);
+    assert_eq!(sim.images_in_context(), 1, "what was accepted once stays");
+    sim.retry_due();
+    sim.fail(ErrorClass::Image);
+    assert_eq!(sim.images_in_context(), 0, "then it is all of them");
+    sim.retry_due();
+    sim.take_log();
+    sim.fail(ErrorClass::Image);
     assert_eq!(sim.take_log().last().unwrap(), "settled error");
 }
 

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::ErrorClass::{Auth, BadRequest, Overflow, Quota, RateLimit, Transient};
+use super::ErrorClass::{Auth, BadRequest, Image, Overflow, Quota, RateLimit, Transient};
 use super::*;
 
 #[track_caller]
@@ -86,11 +86,26 @@ fn overflow_in_the_words_of_many_providers() {
 
 #[test]
 fn other_limits_are_no_overflow() {
-    for text in
-        ["image size exceeds the limit of 5 MB", "string too long: expected at most 64 characters", "too many images"]
-    {
-        check_words(Some(400), text, BadRequest);
+    check_words(Some(400), "string too long: expected at most 64 characters", BadRequest);
+}
+
+#[test]
+fn refused_images_are_known_by_the_word() {
+    for text in [
+        "image size exceeds the limit of 5 MB",
+        "too many images",
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes",
+        "Could not process image",
+        "You uploaded an unsupported image. Please make sure your image is valid.",
+        "Invalid value: 'image_url'. Supported values are: 'text'.",
+    ] {
+        check_words(Some(400), text, Image);
     }
+    check_words(Some(404), "No endpoints found that support image input", Image);
+    check_words(Some(500), "image input is not supported - hint: you may need to provide the mmproj", Image);
+    check_words(Some(500), "internal error while reading the image", Transient);
+    check_words(Some(429), "rate limit: too many images", RateLimit);
+    check_words(Some(400), "imagery is no word of this", BadRequest);
 }
 
 #[test]

@@ -188,3 +188,28 @@ async fn images_can_be_blocked_by_pis_settings() {
     client.events_until("agent_settled").await;
     assert_eq!(image_parts(&server.requests()[0].body), 0);
 }
+
+#[tokio::test]
+async fn b122_an_image_that_the_provider_refuses_is_left_out_and_the_run_goes_on() {
+    let refusal = json!({"error": {"message": "Could not process image", "type": "invalid_request_error"}});
+    let server = ModelServer::replies(json!([
+        read("p.png"), {"status": 400, "body": refusal}, {"text": "without it"}, {"text": "next"},
+    ]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    daemon.home().write("p.png", file(plain(9, 9), ImageFormat::Png));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/thinker").await;
+    let events = client.run("look").await;
+    assert_eq!(events.last().unwrap()["event"]["reason"], "done");
+    let notice = events.iter().find(|event| event["event"]["type"] == "notice").unwrap();
+    assert_eq!(notice["event"]["kind"], "images_left_out");
+    daemon.kill();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    client.ok("attach", json!({"sessionId": session})).await;
+    client.run("go on").await;
+    let counts: Vec<_> = server.requests().iter().map(|request| image_parts(&request.body)).collect();
+    assert_eq!(counts, [0, 1, 0, 0]);
+    let kept = daemon.home().only_session().iter().any(|line| line["message"]["content"][1]["type"] == "image");
+    assert!(kept, "the file still has it");
+}

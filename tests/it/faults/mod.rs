@@ -3,9 +3,13 @@
 
 mod abort;
 mod arguments;
+mod calls;
+mod edit;
 mod images;
+mod paths;
 mod pictures;
 mod queue;
+mod read;
 mod retries;
 mod sse;
 

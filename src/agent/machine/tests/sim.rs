@@ -17,6 +17,7 @@ use crate::agent::machine::core::Phase;
 use crate::agent::machine::*;
 use crate::config::RetrySettings;
 use crate::provider::error::ErrorClass;
+use crate::session::context::build_context;
 use crate::session::entry::{EntryBody, Header};
 use crate::session::tree::SessionTree;
 use crate::store::record;
@@ -248,6 +249,20 @@ impl Sim {
     pub(super) fn prompt_if(&mut self, text: &str, if_busy: IfBusy) {
         let reply = self.reply_id();
         self.feed(Input::Prompt { user: user(text, None), if_busy, reply });
+    }
+
+    pub(super) fn prompt_message(&mut self, user: UserMessage) {
+        let reply = self.reply_id();
+        self.feed(Input::Prompt { user, if_busy: IfBusy::Reject, reply });
+    }
+
+    pub(super) fn images_in_context(&self) -> usize {
+        let messages = build_context(&self.tree).messages;
+        let contents = messages.iter().filter_map(|message| match &*message.message {
+            Message::User(user) => Some(&user.content),
+            _ => None,
+        });
+        contents.flatten().filter(|block| matches!(block, ContentBlock::Image { .. })).count()
     }
 
     pub(super) fn prompt_with_id(&mut self, text: &str, id: &str) {
