@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
 /// Longest base64 text of one image.
 const MAX_BASE64: usize = 5 * 1024 * 1024;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 mod anthropic;
 
-pub(crate) use anthropic::anthropic;
 use super::images::{self, Images};
+pub(crate) use anthropic::anthropic;
 
 /// Longest tool-call id and tool name that providers accept.
 const MAX_ID: usize = 64;

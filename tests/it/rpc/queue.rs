@@ -80,23 +80,6 @@ async fn a_repeated_client_message_id_queues_nothing_twice() {
 }
 
 #[tokio::test]
-async fn b174_an_image_alone_is_delivered() {
-    let server = ModelServer::replies(json!([{"text": "a", "gates": {"1": "go"}}, {"text": "b"}]));
-    let daemon = Daemon::start(Home::with_models(&server));
-    let mut client = daemon.connect().await;
-    client.new_session(daemon.home(), "fake/thinker").await;
-    client.ok("prompt", json!({"message": "p"})).await;
-    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
-    client.ok("steer", json!({"message": "", "images": [image]})).await;
-    server.release("go");
-    client.events_until("agent_settled").await;
-    let content = server.requests()[1].messages().last().unwrap()["content"].clone();
-    let kinds: Vec<_> = content.as_array().unwrap().iter().map(|part| part["type"].clone()).collect();
-    assert_eq!(kinds, ["image_url"], "no empty text part");
-    assert_eq!(client.ok("get_state", json!({})).await["pendingMessageCount"], json!(0));
-}
-
-#[tokio::test]
 async fn what_abort_leaves_in_the_queue_comes_with_the_next_prompt() {
     let sleep = json!({"blocks": [{"tool": "bash", "args": {"command": "echo up; sleep 60"}}]});
     let server = ModelServer::replies(json!([sleep, {"text": "a"}, {"text": "b"}]));
