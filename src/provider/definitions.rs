@@ -212,7 +212,7 @@ fn make(def: &ModelDef, provider_def: &ProviderDef, provider: &Arc<ProviderSpec>
             always: def.sampling_params.clone().unwrap_or_default(),
             by_level: def.sampling_params_by_thinking_level.clone().unwrap_or_default(),
         },
-        compat: Compat::resolve(&provider.id, &base_url, compat.as_ref()),
+        compat: Compat::resolve(&provider.id, &base_url, compat.as_ref()).of_model(&provider.id, &def.id),
         anthropic: anthropic_messages::compat::Compat::resolve(compat.as_ref()),
         provider: Arc::clone(provider),
         model: Model {

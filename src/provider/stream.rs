@@ -41,7 +41,7 @@ pub enum StreamEvent {
         /// The text.
         delta: Arc<str>,
     },
-    /// The signature of a thinking block; replaces an earlier one.
+    /// The signature of a thinking block, or of the thought behind a call; replaces an earlier one.
     Signature {
         /// The block's place.
         index: usize,

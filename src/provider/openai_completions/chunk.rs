@@ -69,6 +69,17 @@ pub(super) struct CallPiece<'a> {
     pub(super) id: Text<'a>,
     #[serde(borrow)]
     pub(super) function: Option<FunctionPiece<'a>>,
+    /// Where Gemini puts the signature of the thought behind a call.
+    #[serde(borrow)]
+    extra_content: Option<&'a RawValue>,
+}
+
+impl CallPiece<'_> {
+    /// Returns the signature of the thought behind the call, if this piece brings it.
+    pub(super) fn thought_signature(&self) -> Option<String> {
+        let extra: serde_json::Value = serde_json::from_str(self.extra_content?.get()).ok()?;
+        extra.pointer("/google/thought_signature")?.as_str().map(str::to_owned)
+    }
 }
 
 /// A piece of a call's function.

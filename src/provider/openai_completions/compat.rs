@@ -4,7 +4,7 @@
 //! 1.6.0); an unknown server gets the plain dialect.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// How a server differs from the plain dialect.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,21 @@ pub struct Compat {
     pub reports_cost: bool,
     /// How thinking is asked for.
     pub thinking_format: ThinkingFormat,
+    /// Settings of the chat template for [`ThinkingFormat::ChatTemplate`]; a `{"$var": …}` is filled in.
+    pub chat_template_kwargs: Map<String, Value>,
+    /// The same for [`ThinkingFormat::Baseten`].
+    pub chat_template_args: Map<String, Value>,
+    /// Name of the field that bounds thinking, where the server has one.
+    pub thinking_budget_field: Option<ThinkingBudgetField>,
+    /// Wants to be asked for the arguments of calls while they are made (`tool_stream`).
+    pub zai_tool_stream: bool,
+    /// Caches prompts only up to marks in Anthropic's notation (`cache_control`).
+    pub marks_cache: bool,
+    /// Refuses calls of its own without the signature of the thought behind them (Gemini from version 3 on). agentd's own
+    /// flag, `requiresThoughtSignature`: pi does not ask Gemini over this dialect.
+    pub requires_thought_signature: bool,
+    /// Urgency of the requests among those of the server, sent as `priority`.
+    pub vllm_priority: Option<Value>,
     /// OpenRouter's routing wishes, sent as `provider`.
     pub open_router_routing: Option<Value>,
     /// Vercel's routing wishes, sent as `providerOptions.gateway`.
@@ -67,6 +82,29 @@ impl MaxTokensField {
     }
 }
 
+/// Name of the field that bounds thinking, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingBudgetField {
+    /// vLLM's.
+    ThinkingTokenBudget,
+    /// That of Qwen, DashScope and SGLang.
+    ThinkingBudget,
+    /// llama.cpp's.
+    ThinkingBudgetTokens,
+}
+
+impl ThinkingBudgetField {
+    /// Returns the field's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ThinkingTokenBudget => "thinking_token_budget",
+            Self::ThinkingBudget => "thinking_budget",
+            Self::ThinkingBudgetTokens => "thinking_budget_tokens",
+        }
+    }
+}
+
 /// How thinking is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -87,6 +125,12 @@ pub enum ThinkingFormat {
     QwenChatTemplate,
     /// `thinking` as the level's word.
     StringThinking,
+    /// `chat_template_kwargs` as configured.
+    ChatTemplate,
+    /// `chat_template_args` as configured, and `reasoning_effort`.
+    Baseten,
+    /// `reasoning: {effort}`, only for levels that the model's map names.
+    AntLing,
 }
 
 /// The `compat` object as configured. A value that is not understood counts as left out: files written for newer
@@ -107,6 +151,9 @@ struct Configured {
     requires_mistral_tool_ids: Option<bool>,
     requires_thinking_as_text: Option<bool>,
     requires_reasoning_content_on_assistant_messages: Option<bool>,
+    zai_tool_stream: Option<bool>,
+    requires_thought_signature: Option<bool>,
+    supports_thinking_token_budget: Option<bool>,
 }
 
 /// Servers that are known by a provider id or a piece of their URL.
@@ -131,6 +178,13 @@ impl Compat {
         compat
     }
 
+    /// Adds what is known of a model behind a provider that serves models of many makers.
+    pub fn of_model(mut self, provider: &str, id: &str) -> Self {
+        // Claude caches only what is marked, whoever passes the request on.
+        self.marks_cache |= provider == "openrouter" && id.starts_with("anthropic/");
+        self
+    }
+
     fn detect(provider: &str, base_url: &str) -> Self {
         let known = Known { provider, base_url };
         let is_openai = known.is(&["openai"], &["api.openai.com"]);
@@ -142,15 +196,34 @@ impl Compat {
         let is_xai = known.is(&["xai"], &["api.x.ai"]);
         let is_openrouter = known.is(&["openrouter"], &["openrouter.ai"]);
         let is_chutes = known.is(&[], &["chutes.ai"]);
+        let is_ant_ling = known.is(&["ant-ling"], &["api.ant-ling.com"]);
+        let is_cloudflare = known.is(
+            &["cloudflare-workers-ai", "cloudflare-ai-gateway"],
+            &["api.cloudflare.com", "gateway.ai.cloudflare.com"],
+        );
+        let is_cloudflare_gateway = known.is(&["cloudflare-ai-gateway"], &["gateway.ai.cloudflare.com"]);
         let is_cerebras = known.is(&["cerebras"], &["cerebras.ai"]);
         // Mistral's own API answers 422 to fields that it does not know.
         let is_mistral = known.is(&["mistral"], &["api.mistral.ai"]);
-        let wants_old_field =
-            is_chutes || is_deepseek || is_moonshot || is_together || is_nvidia || is_zai || is_mistral;
+        let wants_old_field = is_chutes
+            || is_deepseek
+            || is_moonshot
+            || is_together
+            || is_nvidia
+            || is_zai
+            || is_mistral
+            || is_ant_ling
+            || is_cloudflare_gateway;
+        let lacks_effort =
+            is_xai || is_zai || is_moonshot || is_together || is_nvidia || is_ant_ling || is_cloudflare_gateway;
         Self {
-            supports_store: !(wants_old_field || is_cerebras || is_xai || known.is(&["opencode"], &["opencode.ai"])),
+            supports_store: !(wants_old_field
+                || is_cerebras
+                || is_xai
+                || is_cloudflare
+                || known.is(&["opencode"], &["opencode.ai"])),
             supports_developer_role: is_openai,
-            supports_reasoning_effort: !(is_xai || is_zai || is_moonshot || is_together || is_nvidia),
+            supports_reasoning_effort: !lacks_effort,
             supports_usage_in_streaming: !is_mistral,
             supports_finish_reason: true,
             supports_mid_convo_system_messages: true,
@@ -172,8 +245,16 @@ impl Compat {
                 () if is_zai => ThinkingFormat::Zai,
                 () if is_together => ThinkingFormat::Together,
                 () if is_openrouter => ThinkingFormat::Openrouter,
+                () if is_ant_ling => ThinkingFormat::AntLing,
                 () => ThinkingFormat::Openai,
             },
+            chat_template_kwargs: Map::new(),
+            chat_template_args: Map::new(),
+            thinking_budget_field: None,
+            zai_tool_stream: false,
+            marks_cache: false,
+            requires_thought_signature: false,
+            vllm_priority: None,
             open_router_routing: None,
             vercel_gateway_routing: None,
         }
@@ -195,6 +276,8 @@ impl Compat {
             (&mut self.requires_mistral_tool_ids, set.requires_mistral_tool_ids),
             (&mut self.requires_thinking_as_text, set.requires_thinking_as_text),
             (&mut self.requires_reasoning_content, set.requires_reasoning_content_on_assistant_messages),
+            (&mut self.zai_tool_stream, set.zai_tool_stream),
+            (&mut self.requires_thought_signature, set.requires_thought_signature),
         ];
         for (field, configured) in overrides {
             *field = configured.unwrap_or(*field);
@@ -206,6 +289,18 @@ impl Compat {
         if let Some(format) = known("thinkingFormat").and_then(|value| serde_json::from_value(value).ok()) {
             self.thinking_format = format;
         }
+        // The older name of one of the fields.
+        if set.supports_thinking_token_budget == Some(true) {
+            self.thinking_budget_field = Some(ThinkingBudgetField::ThinkingTokenBudget);
+        }
+        if let Some(field) = known("thinkingTokenBudgetField").and_then(|value| serde_json::from_value(value).ok()) {
+            self.thinking_budget_field = Some(field);
+        }
+        let object = |name: &str| known(name).and_then(|value| value.as_object().cloned()).unwrap_or_default();
+        self.chat_template_kwargs = object("chatTemplateKwargs");
+        self.chat_template_args = object("chatTemplateArgs");
+        self.marks_cache = known("cacheControlFormat").is_some_and(|format| format == "anthropic");
+        self.vllm_priority = known("vllmPriority").filter(Value::is_number);
         self.open_router_routing = known("openRouterRouting").filter(is_filled);
         self.vercel_gateway_routing = known("vercelGatewayRouting").filter(is_filled);
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, ToolCall};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::json;
 
 use crate::provider::call_ids::{CallIds, legal_name};
 use crate::provider::context::{change_text, folded_system, prompt_text};
@@ -17,6 +18,9 @@ use crate::provider::spec::ModelSpec;
 
 /// Names of the fields in which servers send thinking, and take it back.
 const REASONING_FIELDS: &[&str] = &["reasoning_content", "reasoning", "reasoning_text"];
+
+/// Stands for the signature of a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures).
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// A message of the dialect.
 pub(super) enum WireMessage<'a> {
@@ -38,6 +42,8 @@ pub(super) struct WireCall {
     id: String,
     name: String,
     arguments: String,
+    /// Signature of the thought behind it.
+    signature: Option<String>,
 }
 
 /// Converts a context. `is_reasoning` tells whether the model is asked to think.
@@ -156,8 +162,7 @@ impl<'a> Conversion<'a> {
         if reasoning.is_none() && self.spec.compat.requires_reasoning_content && self.is_reasoning {
             reasoning = Some(("reasoning_content", String::new()));
         }
-        let calls: Vec<(&ToolCall, WireCall)> =
-            replay::tool_calls(response).map(|call| (call, self.call(call))).collect();
+        let calls = self.calls(response);
         if content.is_empty() && calls.is_empty() {
             return;
         }
@@ -172,9 +177,22 @@ impl<'a> Conversion<'a> {
         }
     }
 
-    fn call(&mut self, call: &ToolCall) -> WireCall {
+    fn calls(&mut self, response: &'a AssistantMessage) -> Vec<(&'a ToolCall, WireCall)> {
+        let is_same = replay::is_from(response, &self.spec.model);
+        let mut calls: Vec<(&ToolCall, WireCall)> =
+            replay::tool_calls(response).map(|call| (call, self.call(call, is_same))).collect();
+        // Of calls made together only the first is signed.
+        if let Some((_, first)) = calls.first_mut().filter(|_| self.spec.compat.requires_thought_signature) {
+            first.signature.get_or_insert_with(|| NO_SIGNATURE.to_owned());
+        }
+        calls
+    }
+
+    fn call(&mut self, call: &ToolCall, is_same: bool) -> WireCall {
         let arguments = if call.arguments.is_object() { call.arguments.to_string() } else { "{}".to_owned() };
-        WireCall { id: self.ids.assign(call.id.as_str()), name: legal_name(&call.name), arguments }
+        // pi keeps something else there for other servers: an object of theirs, as JSON.
+        let signature = call.thought_signature.clone().filter(|signature| is_same && !signature.starts_with('{'));
+        WireCall { id: self.ids.assign(call.id.as_str()), name: legal_name(&call.name), arguments, signature }
     }
 
     /// Thinking goes back to the model that made it, in the field in which it came; to any other it means nothing.
@@ -309,10 +327,13 @@ impl Serialize for WireCall {
             name: &'a str,
             arguments: &'a str,
         }
-        let mut map = serializer.serialize_map(Some(3))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("type", "function")?;
         map.serialize_entry("function", &Function { name: &self.name, arguments: &self.arguments })?;
+        if let Some(signature) = &self.signature {
+            map.serialize_entry("extra_content", &json!({"google": {"thought_signature": signature}}))?;
+        }
         map.end()
     }
 }

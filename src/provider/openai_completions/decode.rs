@@ -163,6 +163,9 @@ impl Decoder {
         if arguments.is_some() {
             out.push(StreamEvent::Delta { index: block, kind: DeltaKind::ToolCall, delta: Arc::from(text) });
         }
+        if let Some(signature) = piece.thought_signature() {
+            out.push(StreamEvent::Signature { index: block, signature });
+        }
     }
 
     fn start(&mut self, kind: BlockKind, out: &mut Vec<StreamEvent>) -> usize {

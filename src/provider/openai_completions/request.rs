@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::compat::ThinkingFormat;
+use super::cache_marks;
 use super::conversation::{WireMessage, convert};
+use super::thinking::thinking_fields;
 use crate::provider::context::available_tools;
-use crate::provider::levels::{clamp_level, effort_word};
+use crate::provider::levels::clamp_level;
 use crate::provider::room::max_tokens;
 use crate::provider::spec::ModelSpec;
 
@@ -28,6 +29,11 @@ pub fn body(spec: &ModelSpec, messages: &[Arc<Message>], thinking: ThinkingLevel
         tools,
     };
     // Writing to memory cannot fail, and nothing in a body has keys that are no strings.
+    if spec.compat.marks_cache {
+        let mut body = serde_json::to_value(&body).unwrap_or_default();
+        cache_marks::set(&mut body);
+        return serde_json::to_vec(&body).unwrap_or_default();
+    }
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
@@ -61,8 +67,15 @@ impl Body<'_> {
     /// Members that stand after the tools; what is configured comes last.
     fn wishes(&self) -> Map<String, Value> {
         let compat = &self.spec.compat;
-        let thinking = thinking_fields(self.spec, self.level).into_iter().map(|(name, value)| (name.to_owned(), value));
-        let mut wishes: Map<String, Value> = thinking.collect();
+        let mut wishes = Map::new();
+        if compat.zai_tool_stream && !self.tools.is_empty() {
+            wishes.insert("tool_stream".to_owned(), json!(true));
+        }
+        if let Some(priority) = &compat.vllm_priority {
+            wishes.insert("priority".to_owned(), priority.clone());
+        }
+        let thinking = thinking_fields(self.spec, self.level, self.max_tokens);
+        wishes.extend(thinking.into_iter().map(|(name, value)| (name.to_owned(), value)));
         if let Some(routing) = &compat.open_router_routing {
             wishes.insert("provider".to_owned(), routing.clone());
         }
@@ -133,42 +146,6 @@ impl Serialize for Tool<'_> {
         map.serialize_entry("function", &Function { name, description, parameters })?;
         map.end()
     }
-}
-
-/// Returns the members that ask for thinking, or for none, in the words of the server.
-fn thinking_fields(spec: &ModelSpec, level: ThinkingLevel) -> Vec<(&'static str, Value)> {
-    if !spec.model.reasoning {
-        return Vec::new();
-    }
-    let is_on = level != ThinkingLevel::Off;
-    let word = effort_word(&spec.model, level);
-    let effort = word.filter(|_| is_on && spec.compat.supports_reasoning_effort);
-    let effort = effort.map(|word| ("reasoning_effort", json!(word)));
-    // A model whose map says that it cannot be off is not told to be.
-    let can_be_off = is_on || clamp_level(&spec.model, ThinkingLevel::Off) == ThinkingLevel::Off;
-    let switch = match spec.compat.thinking_format {
-        ThinkingFormat::Openai => {
-            let word = word.filter(|_| spec.compat.supports_reasoning_effort);
-            return word.map(|word| ("reasoning_effort", json!(word))).into_iter().collect();
-        }
-        ThinkingFormat::Openrouter => {
-            let word = word.or((!is_on && can_be_off).then_some("none"));
-            return word.map(|word| ("reasoning", json!({"effort": word}))).into_iter().collect();
-        }
-        ThinkingFormat::StringThinking => {
-            let word = word.or((!is_on && can_be_off).then_some("none"));
-            return word.map(|word| ("thinking", json!(word))).into_iter().collect();
-        }
-        ThinkingFormat::QwenChatTemplate => {
-            return vec![("chat_template_kwargs", json!({"enable_thinking": is_on, "preserve_thinking": true}))];
-        }
-        ThinkingFormat::Zai if is_on => Some(("thinking", json!({"type": "enabled", "clear_thinking": false}))),
-        ThinkingFormat::Deepseek if is_on => Some(("thinking", json!({"type": "enabled"}))),
-        ThinkingFormat::Zai | ThinkingFormat::Deepseek => can_be_off.then(|| ("thinking", json!({"type": "disabled"}))),
-        ThinkingFormat::Qwen => Some(("enable_thinking", json!(is_on))),
-        ThinkingFormat::Together => Some(("reasoning", json!({"enabled": is_on}))),
-    };
-    switch.into_iter().chain(effort).collect()
 }
 
 #[cfg(test)]

@@ -19,6 +19,10 @@ use crate::model_server::{ModelServer, Script};
 /// pi's commands that switch the process to another session; only the pi wire emulates that.
 const SWITCHING: [&str; 4] = ["new_session", "fork", "clone", "switch_session"];
 
+/// Requests that follow a recorded command, so that what comes later can be compared: recording, id of the command,
+/// method, parameters. pi takes a word that is no thinking level for `off`; agentd refuses it.
+const BESIDES: &[(&str, &str, &str, &str)] = &[("models-thinking", "r13", "set_thinking_level", r#"{"level": "off"}"#)];
+
 /// What came out of a play.
 pub(super) struct Played {
     pub(super) events: Vec<Value>,
@@ -153,9 +157,8 @@ impl Player<'_> {
         let commands: Vec<_> = records
             .iter()
             .enumerate()
-            .filter(|(_, record)| record.dir == Dir::In)
+            .filter(|(_, record)| record.dir == Dir::In && !record.is_skipped(skipped))
             .map(|(index, record)| (index, record, record.message["type"].as_str().unwrap_or_default()))
-            .filter(|(_, _, command)| !skipped.contains(command))
             .collect();
         for (place, (index, record, command)) in commands.iter().enumerate() {
             self.reach(*index).await?;
@@ -166,6 +169,7 @@ impl Player<'_> {
             let (method, params) = request(&record.message)?;
             let id = self.client.request(&method, params).await;
             self.sent.insert(*index, id);
+            self.besides(*index, record).await?;
             if is_waiting(&method) {
                 continue;
             }
@@ -181,6 +185,17 @@ impl Player<'_> {
             }
         }
         self.reach(records.len()).await
+    }
+
+    /// Sends what stands beside a command in [`BESIDES`].
+    async fn besides(&mut self, index: usize, record: &Record) -> Result<(), String> {
+        let is_meant = |(recording, command, _, _): &&(&str, &str, &str, &str)| {
+            *recording == self.recording.name && record.is_command(command)
+        };
+        let Some((_, _, method, params)) = BESIDES.iter().find(is_meant) else { return Ok(()) };
+        self.until("the answer before it", |player| player.answers.contains_key(&index)).await?;
+        self.client.request(method, serde_json::from_str(params).expect("parameters")).await;
+        Ok(())
     }
 
     /// Tells whether a command was sent while tools were running.

@@ -39,6 +39,16 @@ impl Record {
         Self { dir, at: line["t"].as_f64().unwrap_or_default(), message: line["msg"].clone() }
     }
 
+    /// Tells whether it is the command with this id.
+    pub(super) fn is_command(&self, id: &str) -> bool {
+        self.dir == Dir::In && self.message["id"] == id
+    }
+
+    /// Tells whether it is a command that is left out, by its name or its id.
+    pub(super) fn is_skipped(&self, skipped: &[&str]) -> bool {
+        skipped.iter().any(|name| self.message["type"] == *name || self.is_command(name))
+    }
+
     /// Tells whether it is an event (and not an answer) of pi.
     pub(super) fn is_event(&self) -> bool {
         self.dir == Dir::Out && self.message["type"] != "response"
@@ -92,6 +102,13 @@ impl Recording {
         let first_after = messages.nth(ended).map(|(place, _)| place).expect("a message after the cut");
         lines.truncate(first_after);
         self
+    }
+
+    /// Leaves out what came from a command on, and what the session file had by then more than `lines`.
+    pub(super) fn cut_at_command(&mut self, command: &str, lines: usize) {
+        let place = self.records.iter().position(|record| record.is_command(command)).expect("the command");
+        self.records.truncate(place);
+        self.sessions[0].truncate(lines);
     }
 
     /// Returns the names of all recordings, sorted.

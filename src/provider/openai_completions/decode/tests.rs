@@ -625,3 +625,14 @@ proptest! {
         prop_assert_eq!(found, texts.concat());
     }
 }
+
+#[test]
+fn the_signature_of_the_thought_behind_a_call_is_kept() {
+    let signed = json!({"index": 0, "id": "c1", "function": {"name": "read", "arguments": "{}"},
+        "extra_content": {"google": {"thought_signature": "sig"}}});
+    let odd = json!({"index": 1, "id": "c2", "function": {"name": "read", "arguments": "{}"}, "extra_content": [7]});
+    let (events, ended) = read(&(stream(&[call(signed), call(odd)]) + &chunk(json!({}), Some("tool_calls")) + DONE));
+    assert_eq!(ended, Ok(()));
+    let signatures: Vec<_> = events.iter().filter(|event| matches!(event, StreamEvent::Signature { .. })).collect();
+    assert_eq!(signatures, [&StreamEvent::Signature { index: 0, signature: "sig".to_owned() }]);
+}

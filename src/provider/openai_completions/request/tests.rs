@@ -202,7 +202,7 @@ fn thinking_in_the_words_of_the_server() {
     let fields = |format: &str, map: Value, level| {
         let mut spec = with_compat("thinker", json!({"thinkingFormat": format}));
         spec.model.thinking_level_map = Some(map);
-        let fields = thinking_fields(&spec, clamp_level(&spec.model, level));
+        let fields = thinking_fields(&spec, clamp_level(&spec.model, level), 4096);
         json!(fields.into_iter().collect::<std::collections::BTreeMap<_, _>>())
     };
     use ThinkingLevel::{High, Off};
@@ -234,6 +234,138 @@ fn thinking_in_the_words_of_the_server() {
     ] {
         assert_eq!(fields(format, map.clone(), level), expected, "{format} {map} {level:?}");
     }
+}
+
+#[track_caller]
+fn check_thinking(compat: Value, levels: Option<Value>, level: ThinkingLevel, expected: Value) {
+    let mut spec = with_compat("thinker", compat.clone());
+    spec.model.thinking_level_map = levels;
+    let sent = body_of(&spec, &[user("hi")], level);
+    let names = [
+        "chat_template_kwargs",
+        "chat_template_args",
+        "enable_thinking",
+        "reasoning",
+        "reasoning_effort",
+        "thinking",
+        "thinking_budget",
+        "thinking_budget_tokens",
+        "thinking_token_budget",
+    ];
+    let found: Map<String, Value> =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), sent.get(*name)?.clone()))).collect();
+    assert_eq!(Value::Object(found), expected, "{compat} {level:?}");
+}
+
+#[test]
+fn settings_of_chat_templates_are_filled_in() {
+    use ThinkingLevel::{High, Low, Off};
+    let values = json!({"thinking": {"$var": "thinking.enabled"}, "effort": {"$var": "thinking.effort"},
+        "budget": {"$var": "thinking.budget", "omitWhenOff": true}, "always": {"$var": "thinking.enabled", "omitWhenOff": true},
+        "fixed": 7, "unknown": {"$var": "thinking.colour"}});
+    let template = json!({"thinkingFormat": "chat-template", "chatTemplateKwargs": values});
+    let on = json!({"thinking": true, "effort": "low", "budget": 2048, "always": true, "fixed": 7});
+    check_thinking(template.clone(), None, Low, json!({"chat_template_kwargs": on}));
+    check_thinking(template, None, Off, json!({"chat_template_kwargs": {"thinking": false, "fixed": 7}}));
+    check_thinking(json!({"thinkingFormat": "chat-template"}), None, High, json!({}));
+    let baseten = json!({"thinkingFormat": "baseten", "chatTemplateArgs": {"on": {"$var": "thinking.enabled"}}});
+    let words = Some(json!({"off": "none"}));
+    check_thinking(
+        baseten.clone(),
+        words.clone(),
+        High,
+        json!({"chat_template_args": {"on": true}, "reasoning_effort": "high"}),
+    );
+    check_thinking(baseten, words, Off, json!({"chat_template_args": {"on": false}, "reasoning_effort": "none"}));
+}
+
+#[test]
+fn a_budget_leaves_room_for_the_answer() {
+    use ThinkingLevel::{High, Minimal, Off};
+    // The model answers in at most 4096 tokens.
+    for (compat, name) in [
+        (json!({"thinkingTokenBudgetField": "thinking_budget"}), "thinking_budget"),
+        (json!({"thinkingTokenBudgetField": "thinking_budget_tokens"}), "thinking_budget_tokens"),
+        (json!({"thinkingTokenBudgetField": "thinking_token_budget"}), "thinking_token_budget"),
+        (json!({"supportsThinkingTokenBudget": true}), "thinking_token_budget"),
+    ] {
+        check_thinking(compat.clone(), None, Minimal, json!({"reasoning_effort": "minimal", name: 1024}));
+        check_thinking(compat.clone(), None, High, json!({"reasoning_effort": "high", name: 3072}));
+        check_thinking(compat, None, Off, json!({}));
+    }
+    check_thinking(json!({"thinkingTokenBudgetField": "later"}), None, High, json!({"reasoning_effort": "high"}));
+}
+
+#[test]
+fn ant_ling_is_told_only_levels_that_its_map_names() {
+    use ThinkingLevel::{High, Low, Off};
+    let compat = json!({"thinkingFormat": "ant-ling"});
+    let words = Some(json!({"high": "deep"}));
+    check_thinking(compat.clone(), words.clone(), High, json!({"reasoning": {"effort": "deep"}}));
+    check_thinking(compat.clone(), words.clone(), Low, json!({}));
+    check_thinking(compat, words, Off, json!({}));
+}
+
+#[test]
+fn further_wishes_of_servers() {
+    let sent = |compat: Value, messages: &[Value]| body_of(&with_compat("plain", compat), messages, ThinkingLevel::Off);
+    let tool = json!({"name": "read", "description": "d", "parameters": {"type": "object"}});
+    let system = json!({"role": "system", "content": "", "sections": {"preamble": "p"}, "toolsAdded": [tool]});
+    let with_tools = sent(json!({"zaiToolStream": true, "vllmPriority": -2}), &[system, user("hi")]);
+    assert_eq!((&with_tools["tool_stream"], &with_tools["priority"]), (&json!(true), &json!(-2)));
+    let without = sent(json!({"zaiToolStream": true, "vllmPriority": "high"}), &[user("hi")]);
+    assert_eq!((without.get("tool_stream"), without.get("priority")), (None, None));
+}
+
+#[test]
+fn signatures_of_thoughts_go_back_with_their_calls() {
+    let signed = |signature: &str| {
+        let mut call = call("c1", json!({}));
+        call["thoughtSignature"] = json!(signature);
+        call
+    };
+    let sent = |compat: Value, model: &str, calls: Value| {
+        let body = body_of(&with_compat(model, compat), &[user("hi"), assistant(calls)], ThinkingLevel::Off);
+        let calls = body["messages"][1]["tool_calls"].as_array().unwrap().clone();
+        calls.iter().map(|call| call.get("extra_content").cloned()).collect::<Vec<_>>()
+    };
+    let google = |signature: &str| Some(json!({"google": {"thought_signature": signature}}));
+    let wants = json!({"requiresThoughtSignature": true});
+    assert_eq!(sent(json!({}), "thinker", json!([signed("sig")])), [google("sig")]);
+    assert_eq!(sent(json!({}), "plain", json!([signed("sig")])), [None], "another model made it");
+    assert_eq!(sent(json!({}), "thinker", json!([signed("{\"type\": \"reasoning.encrypted\"}")])), [None], "pi's own");
+    assert_eq!(sent(wants.clone(), "thinker", json!([signed("sig"), call("c2", json!({}))])), [google("sig"), None]);
+    let unsigned = json!([call("c1", json!({})), call("c2", json!({}))]);
+    assert_eq!(sent(wants, "thinker", unsigned), [google("skip_thought_signature_validator"), None]);
+}
+
+#[test]
+fn prompts_are_marked_for_the_cache_where_the_server_wants_it() {
+    let mark = json!({"type": "ephemeral"});
+    let tool = json!({"name": "read", "description": "d", "parameters": {"type": "object"}});
+    let system = json!({"role": "system", "content": "", "sections": {"preamble": "p"}, "toolsAdded": [tool]});
+    let conversation = [
+        system,
+        user("look"),
+        assistant(json!([call("c1", json!({}))])),
+        result("c1", "seen"),
+        assistant(json!([call("c2", json!({}))])),
+        result("c2", "seen too"),
+    ];
+    let marked =
+        body_of(&with_compat("plain", json!({"cacheControlFormat": "anthropic"})), &conversation, ThinkingLevel::Off);
+    assert_eq!(marked["messages"][0]["content"], json!([{"type": "text", "text": "p", "cache_control": mark}]));
+    assert_eq!(marked["tools"][0]["cache_control"], mark);
+    assert_eq!(marked["messages"][5]["content"], json!([{"type": "text", "text": "seen too", "cache_control": mark}]));
+    assert_eq!(marked.to_string().matches("cache_control").count(), 3);
+    let routed = |id: &str| Compat::resolve("openrouter", "x", None).of_model("openrouter", id).marks_cache;
+    assert_eq!((routed("anthropic/some"), routed("z-ai/other")), (true, false));
+    // An image at the end cannot carry the mark; the text before it does.
+    let mut sees = with_compat("thinker", json!({"cacheControlFormat": "anthropic"}));
+    sees.model.reasoning = false;
+    let image = json!({"role": "user", "content": [{"type": "text", "text": "what is it?"}, {"type": "image", "data": "AA==", "mimeType": "image/png"}]});
+    let sent = body_of(&sees, &[image], ThinkingLevel::Off);
+    assert_eq!(sent["messages"][0]["content"][0]["cache_control"], mark);
 }
 
 #[test]
