@@ -1,7 +1,7 @@
 //! Thousands of random sessions: whatever comes in whatever order, the invariants hold.
 
 use agentd_protocol::message::{Message, StopReason};
-use agentd_protocol::methods::IfBusy;
+use agentd_protocol::methods::{IfBusy, SessionStatus};
 
 use super::sim::{Sim, message};
 use crate::agent::machine::{Failure, Input, Stop};
@@ -41,6 +41,9 @@ fn run(seed: u64) {
 }
 
 fn act(sim: &mut Sim, dice: &mut Dice) {
+    if sim.machine.status() == SessionStatus::RetryWait && dice.roll(2) == 0 {
+        return disturb_retry(sim, dice);
+    }
     match dice.roll(24) {
         20 => sim.disk_is_slow = true,
         21 => let_writes_end(sim),
@@ -61,6 +64,18 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
         12..=13 if sim.may_be_prepared() => sim.prepared(),
         14 => sim.retry_due(),
         _ => advance(sim, dice),
+    }
+}
+
+/// Rare by chance alone: a retry comes due while the write of something else is about to fail.
+fn disturb_retry(sim: &mut Sim, dice: &mut Dice) {
+    match dice.roll(3) {
+        0 => {
+            sim.disk_is_slow = true;
+            sim.steer("s");
+        }
+        1 => sim.break_disk(),
+        _ => sim.retry_due(),
     }
 }
 
@@ -85,7 +100,7 @@ fn advance(sim: &mut Sim, dice: &mut Dice) {
     match dice.roll(6) {
         0 => sim.start_stream(),
         1 | 2 => sim.answer("a"),
-        3 => sim.call_tools(&["x", "y"]),
+        3 => sim.call_tools(if dice.roll(2) == 0 { &["x", "y"] } else { &["x", "x"] }),
         4 => sim.fail(ErrorClass::Transient),
         _ => sim.finish_stream(message("half", StopReason::Aborted), None),
     }
