@@ -4,6 +4,12 @@ use std::time::Duration;
 
 /// Largest message a client may send, in bytes: a prompt with a few full-size images fits, a runaway writer does not.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// Most messages in a session's queues.
+pub const MAX_QUEUED_MESSAGES: usize = 256;
+/// Most text in a session's queues, in bytes: each change of them is told with all of it, as in pi.
+pub const MAX_QUEUED_TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// Most of a session's queues, images included, in bytes: no more than one message can bring.
+pub const MAX_QUEUED_BYTES: usize = MAX_MESSAGE_BYTES;
 /// Longest text of an error answer, in bytes: what a client sent wrongly is quoted, but not all of it.
 pub const MAX_ERROR_BYTES: usize = 4096;
 /// Longest name of a parameter in an error answer, in bytes: a path of keys can be as long as the message.

@@ -8,6 +8,7 @@ use std::error::Error as _;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use agentd_protocol::model::without_keys;
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{NoProxy, Proxy, Response, Url};
@@ -183,7 +184,7 @@ fn build(key: &PoolKey, clocks: &Clocks) -> Result<reqwest::Client, ProviderErro
 pub(super) fn join(base: &str, path: &str) -> Result<Url, ProviderError> {
     let parsed = Url::parse(base.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(mut url) = parsed else {
-        let shown = base.split('?').next().and_then(|head| head.rsplit('@').next()).unwrap_or_default();
+        let shown = without_keys(base);
         return Err(ProviderError::new(
             ErrorClass::BadRequest,
             format!("base URL {shown:?} is no http or https address"),

@@ -20,7 +20,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 use super::error::StoreError;
 use super::session_file::{SyncMode, create_dirs, create_private, write_whole};
-pub use record::{JournalBlock, JournalRecord, JournalUpdate, live_records};
+pub use record::{JournalBlock, JournalQueues, JournalRecord, JournalUpdate, live_records};
 use record::{decode_all, encode_into};
 
 /// Length from which a journal is rewritten without what is no longer needed. Below, the rewriting costs more than
@@ -35,6 +35,8 @@ pub struct CrashJournal {
     len: u64,
     /// Length after the last rewriting.
     compacted_len: u64,
+    /// Bytes that are said to be needed no longer.
+    dead: u64,
     buffer: Vec<u8>,
 }
 
@@ -42,7 +44,7 @@ impl CrashJournal {
     /// Returns the journal at a path. Neither reads nor writes; records left there by a crash should have been
     /// [read](CrashJournal::read) and recovered before.
     pub fn open(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: None, len: 0, compacted_len: 0, buffer: Vec::new() }
+        Self { path: path.to_owned(), file: None, len: 0, compacted_len: 0, dead: 0, buffer: Vec::new() }
     }
 
     /// Returns the journal's path.
@@ -88,16 +90,22 @@ impl CrashJournal {
 
     /// Tells whether it has grown so much that it is worth rewriting.
     pub fn is_long(&self) -> bool {
-        self.len > COMPACT_FROM_BYTES.max(2 * self.compacted_len)
+        let live = self.compacted_len.min(self.len.saturating_sub(self.dead));
+        self.len > COMPACT_FROM_BYTES.max(2 * live)
+    }
+
+    /// Takes note that about as many bytes of the records are needed no longer, because of those appended next.
+    pub fn note_dead(&mut self, bytes: u64) {
+        self.dead = self.dead.saturating_add(bytes);
     }
 
     /// Rewrites it without what is no longer needed.
     ///
     /// # Errors
     /// The system's; all records are still there then.
-    pub fn shorten(&mut self) -> Result<(), StoreError> {
+    pub fn shorten(&mut self, sync: SyncMode) -> Result<(), StoreError> {
         let live = live_records(&Self::read(&self.path)?);
-        self.reset(&live, SyncMode::Flush)
+        self.reset(&live, sync)
     }
 
     fn write(&mut self, bytes: &[u8], sync: SyncMode) -> Result<(), StoreError> {
@@ -152,7 +160,7 @@ impl CrashJournal {
             Ok(len) => {
                 self.file = Some(file);
                 self.len = len;
-                self.compacted_len = len;
+                (self.compacted_len, self.dead) = (len, 0);
                 Ok(())
             }
             Err(error) => {
@@ -185,7 +193,7 @@ impl CrashJournal {
     /// The system's. A journal that does not exist is none.
     pub fn remove(&mut self) -> Result<(), StoreError> {
         self.file = None;
-        (self.len, self.compacted_len) = (0, 0);
+        (self.len, self.compacted_len, self.dead) = (0, 0, 0);
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&self.path, "remove")(error)),
             _ => Ok(()),

@@ -93,6 +93,8 @@ pub enum Change {
     Deleted,
     /// It is of an older version of the format again, or its old content could not be read again.
     Rewritten,
+    /// Another daemon was its writer, and what that one left to be added to it is not read yet.
+    Continued,
 }
 
 impl fmt::Display for Change {
@@ -102,6 +104,7 @@ impl fmt::Display for Change {
             Self::Replaced => "was replaced by another file",
             Self::Deleted => "was deleted",
             Self::Rewritten => "was rewritten",
+            Self::Continued => "was continued by another daemon",
         })
     }
 }

@@ -11,7 +11,7 @@ use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReas
 use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::{Map, Value};
 
-use super::crash_journal::{JournalBlock, JournalRecord, JournalUpdate};
+use super::crash_journal::{JournalBlock, JournalQueues, JournalRecord, JournalUpdate};
 use crate::agent::machine::QueuedMessage;
 use crate::constants::INTERRUPTED_MESSAGE;
 use crate::session::entry::LEAF_MOVE_TYPE;
@@ -66,8 +66,8 @@ pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, rando
         tree.get(&queued.entry_id).is_none() && by_client.is_none()
     };
     let mut recovery = Recovery {
-        steering: state.steering.iter().filter(waits).cloned().collect(),
-        follow_up: state.follow_up.iter().filter(waits).cloned().collect(),
+        steering: state.queues.steering.iter().copied().filter(waits).cloned().collect(),
+        follow_up: state.queues.follow_up.iter().copied().filter(waits).cloned().collect(),
         interrupted: state.interrupted,
         append: Vec::new(),
     };
@@ -86,8 +86,7 @@ pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, rando
 #[derive(Default)]
 struct JournalState<'a> {
     interrupted: bool,
-    steering: &'a [QueuedMessage],
-    follow_up: &'a [QueuedMessage],
+    queues: JournalQueues<'a>,
     open: Option<Partial>,
     started: Vec<(&'a ToolCallId, &'a EntryId)>,
     finished: Vec<(&'a EntryId, &'a ToolResultMessage)>,
@@ -106,10 +105,11 @@ impl<'a> JournalState<'a> {
         match record {
             JournalRecord::Run { .. } => {
                 // All of the run before is in the session file.
-                *self =
-                    Self { interrupted: true, steering: self.steering, follow_up: self.follow_up, ..Self::default() };
+                *self = Self { interrupted: true, queues: std::mem::take(&mut self.queues), ..Self::default() };
             }
-            JournalRecord::Queue { steering, follow_up } => (self.steering, self.follow_up) = (steering, follow_up),
+            JournalRecord::Queue { .. } | JournalRecord::Queued { .. } | JournalRecord::Unqueued { .. } => {
+                self.queues.take(record);
+            }
             JournalRecord::MessageStart { entry_id, parent_id, message } => {
                 self.interrupted = true;
                 self.open = Some(Partial::new(entry_id, parent_id.as_ref(), message));

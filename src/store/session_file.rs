@@ -160,6 +160,11 @@ impl SessionFile {
         self.len() == 0
     }
 
+    /// Tells whether this is the session's writer.
+    pub fn is_locked(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Writes what is in the kernel to the disk.
     ///
     /// # Errors

@@ -41,6 +41,17 @@ struct Stored {
     unrecovered: Option<String>,
 }
 
+impl Stored {
+    /// The session can be read all the same; the journal keeps the rest until the disk takes it.
+    fn leave_unrecovered(&mut self, id: &SessionId, error: &StoreError) {
+        let report = error.report();
+        tracing::warn!(session = %id, error = report, "cannot write what a crash journal holds");
+        self.unrecovered = Some(format!(
+            "the end of the last run is not in the session file yet: {report}; nothing is lost, and prompt tries again"
+        ));
+    }
+}
+
 impl Supervisor {
     /// Finds the session that an id, or the end of one, names, and its file.
     pub(super) async fn locate(&self, id: &SessionId) -> Result<(SessionId, Option<PathBuf>), SupervisorError> {
@@ -202,6 +213,22 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
     if records.is_empty() {
         return Ok(());
     }
+    match stored.file.lock() {
+        Ok(()) => {}
+        Err(error @ StoreError::Locked { .. }) => {
+            // Another daemon has the session, and with it the journal; this one only reads.
+            tracing::info!(session = %id, %error, "crash journal left to the session's writer");
+            return Ok(());
+        }
+        Err(error @ StoreError::Io { .. }) => {
+            stored.leave_unrecovered(id, &error);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // The writer before may have gone on until it gave up the lock.
+    stored.file.refresh()?.entries.into_iter().for_each(|entry| stored.tree.push(entry));
+    let records = CrashJournal::read(&journal_path)?;
     let now = clock::now_ms();
     let recovered = recovery::recover(&stored.tree, &records, now, random);
     if !recovered.append.is_empty() {
@@ -218,19 +245,8 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
             Ok(appended) => {
                 appended.foreign.into_iter().chain(entries).for_each(|entry| stored.tree.push(entry));
             }
-            Err(error @ StoreError::Locked { .. }) => {
-                // Another daemon has the session, and with it the run; this one only reads.
-                tracing::info!(session = %id, %error, "crash journal left to the session's writer");
-                return Ok(());
-            }
             Err(error @ StoreError::Io { .. }) => {
-                // The session can be read all the same; the journal keeps the rest until the disk takes it.
-                let report = error.report();
-                tracing::warn!(session = %id, error = report, "cannot write what a crash journal holds");
-                stored.unrecovered = Some(format!(
-                    "the end of the last run is not in the session file yet: {report}; nothing is lost, and prompt \
-                     tries again"
-                ));
+                stored.leave_unrecovered(id, &error);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

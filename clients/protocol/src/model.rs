@@ -1,7 +1,7 @@
 //! Models as clients see them (pi's model object).
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 /// A model that can be chosen.
@@ -16,7 +16,9 @@ pub struct Model {
     pub api: String,
     /// Provider id.
     pub provider: String,
-    /// Base of the provider's URLs; empty for the built-in demo provider.
+    /// Base of the provider's URLs; empty for the built-in demo provider. What may be a key in it (user and password,
+    /// values of a query) is not shown.
+    #[serde(serialize_with = "write_without_keys")]
     pub base_url: String,
     /// Whether it can be asked to think.
     pub reasoning: bool,
@@ -52,4 +54,64 @@ pub struct ModelCost {
     /// Prompt tokens written to a cache.
     #[serde(serialize_with = "crate::message::write_amount")]
     pub cache_write: f64,
+}
+
+/// Returns a URL without what may be a key in it: user and password, and the values of a query. Also for what is no
+/// URL, such as one with a letter missing.
+pub fn without_keys(url: &str) -> String {
+    let (scheme, rest) = url.find("://").map_or(("", url), |at| url.split_at(at + 3));
+    let is_query = |c: char| matches!(c, '?' | '#');
+    let head = rest.find(is_query).unwrap_or(rest.len());
+    // A question mark in a password ends nothing, though it should have been escaped.
+    let head = if rest[..head].contains('/') { head } else { rest.rfind('@').map_or(head, |at| head.max(at + 1)) };
+    let user_end = rest[..head].rfind('@').map_or(0, |at| at + 1);
+    let (user, rest) = rest.split_at(user_end);
+    let (path, query) = rest.split_at(rest.find(is_query).unwrap_or(rest.len()));
+    let mut shown = scheme.to_owned();
+    if !user.is_empty() {
+        shown.push_str("***@");
+    }
+    shown.push_str(path);
+    for (index, part) in query.split('&').filter(|part| !part.is_empty()).enumerate() {
+        if index > 0 {
+            shown.push('&');
+        }
+        match part.split_once('=') {
+            Some((name, _)) => shown.extend([name, "=***"]),
+            None => shown.extend([&part[..usize::from(index == 0)], "***"]),
+        }
+    }
+    shown
+}
+
+fn write_without_keys<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&without_keys(url))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_key_in_a_url_is_not_shown() {
+        for (url, shown) in [
+            ("", ""),
+            ("https://api.example.com/v1", "https://api.example.com/v1"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("https://u:KEY@h/v1", "https://***@h/v1"),
+            ("https://KEY@h", "https://***@h"),
+            ("https://h/v1?key=KEY&api-version=KEY", "https://h/v1?key=***&api-version=***"),
+            ("https://h/v1?KEY", "https://h/v1?***"),
+            ("https://h/v1#KEY", "https://h/v1#***"),
+            ("https://u:K?EY@h/v1?key=KEY", "https://***@h/v1?key=***"),
+            ("https://u:K/EY@h/v1", "https://***@h/v1"),
+            ("htp//u:KEY@h?a=KEY&KEY", "***@h?a=***&***"),
+            ("u:KEY@h", "***@h"),
+        ] {
+            assert_eq!(without_keys(url), shown, "{url}");
+            assert_eq!(without_keys(shown), shown);
+        }
+    }
 }

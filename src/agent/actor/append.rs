@@ -1,5 +1,7 @@
 //! Writes that other jobs wait for, to the session file and the crash journal: off the async threads, one at a time.
 
+use std::path::Path;
+
 use agentd_protocol::message::Message;
 use tokio::task::JoinHandle;
 
@@ -11,7 +13,8 @@ use crate::agent::machine::{NewEntry, Queues};
 use crate::clock;
 use crate::config::Durability;
 use crate::session::entry::{Entry, EntryBody};
-use crate::store::error::StoreError;
+use crate::store::crash_journal::CrashJournal;
+use crate::store::error::{Change, StoreError};
 use crate::store::record::{self, EncodeError};
 use crate::store::session_file::{SessionFile, SyncMode};
 
@@ -23,7 +26,16 @@ pub(super) enum Write {
     /// Entries to the session file.
     Entries(JoinHandle<EntriesWritten>),
     /// Something to the crash journal.
-    Journal(JoinHandle<(JournalWrite, Result<(), StoreError>)>),
+    Journal(JoinHandle<JournalWritten>),
+}
+
+/// A write to the crash journal that has ended.
+pub(super) struct JournalWritten {
+    file: SessionFile,
+    /// Whether the session file was made for it.
+    is_new_file: bool,
+    write: JournalWrite,
+    result: Result<(), StoreError>,
 }
 
 /// A write that has ended.
@@ -31,7 +43,7 @@ pub(super) enum Written {
     /// Entries: the file, what was to be written, and what another writer had added before.
     Entries(SessionFile, Vec<Entry>, Result<Vec<Entry>, StoreError>),
     /// Something to the crash journal.
-    Journal(JournalWrite, Result<(), StoreError>),
+    Journal(JournalWritten),
     /// The thread that wrote panicked; the file is gone with it.
     Lost,
 }
@@ -44,7 +56,7 @@ pub(super) async fn finished(write: &mut Option<Write>) -> Written {
             Err(_) => Written::Lost,
         },
         Some(Write::Journal(handle)) => match handle.await {
-            Ok((write, result)) => Written::Journal(write, result),
+            Ok(written) => Written::Journal(written),
             Err(_) => Written::Lost,
         },
         None => std::future::pending().await,
@@ -69,22 +81,27 @@ impl SessionActor {
             encoded.into_iter().for_each(|entry| self.add_entry(entry));
             return;
         }
-        let mut lines = Vec::new();
-        if file.is_empty() {
-            push_line(&mut lines, record::encode_header(&self.tree.header).as_bytes());
-            for entry in &self.unsaved {
-                push_line(&mut lines, entry.raw.get().as_bytes());
-            }
-        }
+        let mut lines = if file.is_empty() { self.first_lines() } else { Vec::new() };
         for entry in &encoded {
             push_line(&mut lines, entry.raw.get().as_bytes());
         }
         let sync = self.sync_mode(sync);
+        let journal = self.journal.path().to_owned();
         let handle = self.services.tasks.spawn_blocking(move || {
-            let result = file.append(&lines, sync).map(|appended| appended.foreign);
-            (file, encoded, result)
+            let result = hold(&mut file, &journal).and_then(|()| file.append(&lines, sync));
+            (file, encoded, result.map(|appended| appended.foreign))
         });
         self.write = Some(Write::Entries(handle));
+    }
+
+    /// Returns what a file begins with: the header, and the entries that waited for it.
+    fn first_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        push_line(&mut lines, record::encode_header(&self.tree.header).as_bytes());
+        for entry in &self.unsaved {
+            push_line(&mut lines, entry.raw.get().as_bytes());
+        }
+        lines
     }
 
     fn sync_mode(&self, wanted: bool) -> SyncMode {
@@ -120,9 +137,18 @@ impl SessionActor {
 
     pub(super) fn start_journal_write(&mut self, mut write: JournalWrite) {
         let sync = self.sync_mode(true);
+        let Some(mut file) = self.file.take() else { return self.on_written(Written::Lost) };
+        // A session is found by its file: without one, what waits in it would be lost to everybody.
+        let is_new_file = file.is_empty();
+        let first_lines = if is_new_file { self.first_lines() } else { Vec::new() };
+        let journal = self.journal.path().to_owned();
         let handle = self.services.tasks.spawn_blocking(move || {
-            let result = write.perform(sync);
-            (write, result)
+            let held = match is_new_file {
+                true => file.append(&first_lines, sync).map(drop),
+                false => hold(&mut file, &journal),
+            };
+            let result = held.and_then(|()| write.perform(sync));
+            JournalWritten { is_new_file: is_new_file && !file.is_empty(), file, write, result }
         });
         self.write = Some(Write::Journal(handle));
     }
@@ -149,20 +175,29 @@ impl SessionActor {
                 self.closing |= matches!(error, StoreError::Changed { .. });
                 self.fail_jobs(&error.into());
             }
-            Written::Journal(write, result) => {
-                let is_promise = write.is_promise();
-                self.journal.end_write(write, result.is_ok());
-                if let Err(error) = result {
-                    tracing::warn!(session = %self.id, error = %error.report(), "cannot write the crash journal");
-                    if is_promise {
-                        self.fail_jobs(&error.into());
-                    }
-                }
-            }
+            Written::Journal(written) => self.on_journal_written(written),
             Written::Lost => {
                 // Neither the file nor the journal can be used any more; the next load opens them anew.
                 self.closing = true;
                 self.fail_jobs(&SessionError::Failed);
+            }
+        }
+    }
+
+    fn on_journal_written(&mut self, written: JournalWritten) {
+        let JournalWritten { file, is_new_file, write, result } = written;
+        let is_promise = write.is_promise();
+        self.file = Some(file);
+        self.journal.end_write(write, result.is_ok());
+        if is_new_file {
+            self.unsaved = Vec::new();
+            self.update_index();
+        }
+        if let Err(error) = result {
+            tracing::warn!(session = %self.id, error = %error.report(), "cannot write the crash journal");
+            self.closing |= matches!(error, StoreError::Changed { .. });
+            if is_promise {
+                self.fail_jobs(&error.into());
             }
         }
     }
@@ -191,6 +226,19 @@ impl SessionActor {
             self.services.index.record(self.row.clone());
         }
     }
+}
+
+/// Becomes the session's writer, if it is on disk. Only the writer may touch the crash journal. What is in the journal
+/// of one that another daemon wrote until now is not in memory here; it has to be loaded anew.
+pub(super) fn hold(file: &mut SessionFile, journal: &Path) -> Result<(), StoreError> {
+    if file.is_empty() || file.is_locked() {
+        return Ok(());
+    }
+    file.lock()?;
+    if CrashJournal::read(journal)?.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Changed { path: file.path().to_owned(), change: Change::Continued })
 }
 
 fn is_conversation(entry: &Entry) -> bool {

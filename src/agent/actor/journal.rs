@@ -6,6 +6,7 @@
 //! done off the async threads, as a write that other jobs wait for: saving queued messages, which were promised to be
 //! kept, rewriting a journal that has grown long, and replacing or removing it at the end of a run.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use agentd_protocol::message::AssistantMessage;
 use tokio::time::Instant;
 
 use crate::agent::event::{Event, ToolStart};
-use crate::agent::machine::{Queues, ToolEnd, result_message};
+use crate::agent::machine::{QueuedMessage, Queues, ToolEnd, result_message};
 use crate::clock;
 use crate::constants::JOURNAL_INTERVAL;
 use crate::provider::stream::StreamEvent;
@@ -24,6 +25,7 @@ use crate::store::session_file::SyncMode;
 
 /// The journal as the actor keeps it.
 pub(crate) struct Journal {
+    path: PathBuf,
     /// `None` while a write has it.
     file: Option<CrashJournal>,
     session_file: PathBuf,
@@ -43,7 +45,7 @@ pub(super) struct JournalWrite {
 }
 
 enum WriteKind {
-    /// Appends the records, the last of which holds these queues.
+    /// Appends the records, which lead to these queues.
     SaveQueues(Queues),
     /// Appends the records, then leaves out what is no longer needed.
     Shorten,
@@ -65,6 +67,7 @@ impl Journal {
     /// Returns the journal at `path` of the session in `session_file`; `queues` are saved in it already.
     pub(crate) fn new(path: &Path, session_file: PathBuf, queues: Queues) -> Self {
         Self {
+            path: path.to_owned(),
             file: Some(CrashJournal::open(path)),
             session_file,
             pending: Vec::new(),
@@ -72,6 +75,11 @@ impl Journal {
             saved_queues: queues,
             is_dirty: false,
         }
+    }
+
+    /// Returns the journal's path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the queues as they were last saved.
@@ -171,10 +179,11 @@ impl Journal {
         if queues == self.saved_queues {
             return QueueSave::AsSaved;
         }
-        let Some(file) = self.file.take() else { return QueueSave::Lost };
+        let Some(mut file) = self.file.take() else { return QueueSave::Lost };
+        file.note_dead(self.saved_queues.bytes().saturating_sub(queues.bytes()) as u64);
         let mut records = std::mem::take(&mut self.pending);
         self.flush_at = None;
-        records.push(queue_record(&queues));
+        records.extend(queue_change(&self.saved_queues, &queues));
         QueueSave::Write(JournalWrite { file, records, kind: WriteKind::SaveQueues(queues) })
     }
 
@@ -222,14 +231,64 @@ impl JournalWrite {
     /// Writes; blocks.
     pub(super) fn perform(&mut self, sync: SyncMode) -> Result<(), StoreError> {
         match self.kind {
-            WriteKind::SaveQueues(_) => self.file.append(&self.records, sync),
+            WriteKind::SaveQueues(_) => {
+                self.file.append(&self.records, sync)?;
+                if self.file.is_long()
+                    && let Err(error) = self.file.shorten(sync)
+                {
+                    // What was promised is in the long one.
+                    tracing::warn!(error = %error.report(), "cannot shorten the crash journal");
+                }
+                Ok(())
+            }
             WriteKind::Shorten => {
                 self.file.append(&self.records, SyncMode::Flush)?;
-                self.file.shorten()
+                self.file.shorten(SyncMode::Flush)
             }
             WriteKind::Settle(_) => self.file.reset(&self.records, SyncMode::Flush),
         }
     }
+}
+
+/// Returns the records that lead from queues that are saved to others: what has left and what has come. A queue is
+/// not written whole with each message.
+fn queue_change(saved: &Queues, now: &Queues) -> Vec<JournalRecord> {
+    if now.is_empty() {
+        return vec![queue_record(now)];
+    }
+    let waits = |queued: &&QueuedMessage| now.iter().any(|other| other.entry_id == queued.entry_id);
+    let entry_ids: Vec<EntryId> =
+        saved.iter().filter(|queued| !waits(queued)).map(|queued| queued.entry_id.clone()).collect();
+    let (steering, follow_up) = match (
+        come_to_the_end(saved.steering.iter().filter(waits), &now.steering),
+        come_to_the_end(saved.follow_up.iter().filter(waits), &now.follow_up),
+    ) {
+        (Some(steering), Some(follow_up)) => (steering, follow_up),
+        // Something came elsewhere: only the whole tells that.
+        _ => return vec![queue_record(now)],
+    };
+    let mut records = Vec::new();
+    if !entry_ids.is_empty() {
+        records.push(JournalRecord::Unqueued { entry_ids });
+    }
+    if !steering.is_empty() || !follow_up.is_empty() {
+        records.push(JournalRecord::Queued { steering, follow_up });
+    }
+    records
+}
+
+/// Returns what a queue has behind the messages that stayed in it; `None` if these are not its beginning.
+fn come_to_the_end<'a>(
+    stayed: impl Iterator<Item = &'a QueuedMessage>,
+    now: &VecDeque<QueuedMessage>,
+) -> Option<Vec<QueuedMessage>> {
+    let mut rest = now.iter();
+    for queued in stayed {
+        if rest.next() != Some(queued) {
+            return None;
+        }
+    }
+    Some(rest.cloned().collect())
 }
 
 /// Returns the record of the queues.
@@ -237,5 +296,52 @@ pub(crate) fn queue_record(queues: &Queues) -> JournalRecord {
     JournalRecord::Queue {
         steering: queues.steering.iter().cloned().collect(),
         follow_up: queues.follow_up.iter().cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_protocol::message::UserMessage;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::store::crash_journal::JournalQueues;
+
+    fn queue(ids: &str) -> VecDeque<QueuedMessage> {
+        let message = || UserMessage { content: Vec::new(), timestamp: 0, client_message_id: None };
+        ids.chars().map(|id| QueuedMessage { entry_id: id.to_string().into(), message: message() }).collect()
+    }
+
+    /// Whatever became of the queues, the records lead there, and hold no message that was saved before unless the
+    /// order changed.
+    #[test]
+    fn a_change_of_the_queues_is_written_as_what_came_and_went() {
+        for (saved, now, written) in [
+            (("", ""), ("a", ""), 1),
+            (("a", "f"), ("ab", "fg"), 2),
+            (("abc", "f"), ("cd", "f"), 1),
+            (("ab", "fg"), ("b", "g"), 0),
+            (("ab", ""), ("ba", ""), 2),
+            (("b", ""), ("ab", ""), 2),
+            (("ab", "f"), ("", ""), 0),
+        ] {
+            let of = |(steering, follow_up)| Queues { steering: queue(steering), follow_up: queue(follow_up) };
+            let (saved, now) = (of(saved), of(now));
+            let records = [vec![queue_record(&saved)], queue_change(&saved, &now)].concat();
+            let mut found = JournalQueues::default();
+            records.iter().for_each(|record| assert!(found.take(record)));
+            assert_eq!(found.steering, now.steering.iter().collect::<Vec<_>>());
+            assert_eq!(found.follow_up, now.follow_up.iter().collect::<Vec<_>>());
+            let count: usize = records[1..]
+                .iter()
+                .map(|record| match record {
+                    JournalRecord::Queue { steering, follow_up } | JournalRecord::Queued { steering, follow_up } => {
+                        steering.len() + follow_up.len()
+                    }
+                    _ => 0,
+                })
+                .sum();
+            assert_eq!(count, written, "{now:?}");
+        }
     }
 }

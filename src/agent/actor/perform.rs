@@ -187,6 +187,7 @@ impl From<Refusal> for SessionError {
             Refusal::UnknownModel(name) => Self::UnknownModel(name),
             Refusal::WorkingDirectory { path, message } => Self::WorkingDirectory { path, message },
             Refusal::Storage(message) => Self::Storage(message),
+            Refusal::Locked { path, owner } => Self::Locked { path, owner },
         }
     }
 }

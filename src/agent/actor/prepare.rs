@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
 use super::SessionActor;
+use super::append::hold;
 use crate::agent::machine::{Input, Prepared, Refusal};
 use crate::clock;
 use crate::config::env::SessionEnv;
@@ -75,13 +76,14 @@ impl SessionActor {
         let services = Arc::clone(&self.services);
         let (has_model, lost) = (self.settings.model.is_some(), self.lost_model());
         let tools = self.services.tools.usages(&self.settings.tools);
+        let journal = self.journal.path().to_owned();
         self.prepare = Some(self.services.tasks.spawn_blocking(move || {
             let mut file = file;
-            let foreign = match file.refresh() {
+            let foreign = match hold(&mut file, &journal).and_then(|()| file.refresh()) {
                 Ok(foreign) => foreign.entries,
                 Err(error) => {
                     let is_stale = matches!(error, StoreError::Changed { .. });
-                    return PrepareResult::refused(Some(file), Refusal::Storage(error.report()), is_stale);
+                    return PrepareResult::refused(Some(file), error.into(), is_stale);
                 }
             };
             let found = check_cwd(&cwd).and_then(|()| {
@@ -128,6 +130,17 @@ impl SessionActor {
         let (provider, model_id) = (spec.model.provider.clone(), spec.model.id.clone());
         self.use_model(spec, level);
         [EntryBody::ModelChange { provider, model_id }, EntryBody::ThinkingLevelChange(level)]
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked { path, owner } => {
+                Self::Locked { path: path.display().to_string(), owner: owner.to_string() }
+            }
+            other => Self::Storage(other.report()),
+        }
     }
 }
 

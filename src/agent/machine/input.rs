@@ -161,6 +161,13 @@ pub enum Refusal {
     },
     /// The session file could not be written.
     Storage(String),
+    /// Another process writes the session.
+    Locked {
+        /// The session file.
+        path: String,
+        /// Who holds it.
+        owner: String,
+    },
 }
 
 /// Why a response is not whole.

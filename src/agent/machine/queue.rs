@@ -10,9 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::core::{Machine, Moment};
 use super::effect::{Effect, NewEntry, Outcome};
-use super::input::ReplyId;
+use super::input::{Refusal, ReplyId};
 use crate::agent::event::{Event, MessageEntry};
+use crate::constants::{MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES, MAX_QUEUED_TEXT_BYTES};
 use crate::session::entry::EntryBody;
+
+/// Why a message cannot wait.
+const QUEUES_FULL: &str =
+    "the queues are full; send it again when the run has taken some of what waits, or clear_queue first";
 
 /// A message in a queue. It has the id of its entry already, so that a message found both in the crash journal and
 /// in the file is known to be one.
@@ -46,6 +51,26 @@ impl Queues {
         self.steering.len() + self.follow_up.len()
     }
 
+    /// Returns all that wait.
+    pub fn iter(&self) -> impl Iterator<Item = &QueuedMessage> {
+        self.steering.iter().chain(&self.follow_up)
+    }
+
+    /// Returns about how many bytes wait, images included.
+    pub fn bytes(&self) -> usize {
+        self.iter().map(|queued| message_bytes(&queued.message)).sum()
+    }
+
+    /// Tells whether one more message can wait. One alone always can: that it was taken from the wire bounds it.
+    fn has_room_for(&self, message: &UserMessage) -> bool {
+        let messages = self.iter().map(|queued| &queued.message).chain([message]);
+        let text: usize = messages.map(|message| text_of(message).len()).sum();
+        self.is_empty()
+            || (self.len() < MAX_QUEUED_MESSAGES
+                && text <= MAX_QUEUED_TEXT_BYTES
+                && self.bytes() + message_bytes(message) <= MAX_QUEUED_BYTES)
+    }
+
     fn line(&mut self, line: Line) -> &mut VecDeque<QueuedMessage> {
         match line {
             Line::Steering => &mut self.steering,
@@ -69,10 +94,7 @@ impl Queues {
 
     /// Returns whether a message with this client id waits.
     pub(super) fn holds(&self, client_message_id: &str) -> bool {
-        self.steering
-            .iter()
-            .chain(&self.follow_up)
-            .any(|queued| queued.message.client_message_id.as_deref() == Some(client_message_id))
+        self.iter().any(|queued| queued.message.client_message_id.as_deref() == Some(client_message_id))
     }
 }
 
@@ -99,6 +121,9 @@ impl Machine {
         }
         if let Some(answer) = self.answer_repeat(moment, &user) {
             return self.reply(reply, Outcome::Prompt(answer));
+        }
+        if !self.queues.has_room_for(&user) {
+            return self.refuse(reply, Refusal::WrongState(QUEUES_FULL));
         }
         let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
         self.queues.line(line).push_back(queued);
@@ -168,6 +193,14 @@ impl Machine {
         }
         true
     }
+}
+
+fn message_bytes(message: &UserMessage) -> usize {
+    let bytes = |block: &ContentBlock| match block {
+        ContentBlock::Image { data, .. } => data.len(),
+        block => block.as_text().map_or(0, str::len),
+    };
+    message.content.iter().map(bytes).sum()
 }
 
 /// Returns the text of a message, its text blocks joined.

@@ -21,7 +21,9 @@ fn base_urls_are_joined() {
     ] {
         assert_eq!(join(base, "chat/completions").unwrap().as_str(), expected, "{base}");
     }
-    for base in ["", "h/v1", "ftp://h/v1", "file:///etc", "unix:/x", "https://user:sk-CANARY123@"] {
+    for base in
+        ["", "h/v1", "ftp://h/v1", "file:///etc", "unix:/x", "https://user:sk-CANARY123@", "htp://u:p?sk-CANARY123@h"]
+    {
         let error = join(base, "x").unwrap_err();
         assert_eq!(error.class, ErrorClass::BadRequest, "{base}");
         assert!(!error.message.contains("CANARY"), "{}", error.message);

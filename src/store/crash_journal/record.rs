@@ -30,6 +30,18 @@ pub enum JournalRecord {
         /// Messages to be sent when the run would end.
         follow_up: Vec<QueuedMessage>,
     },
+    /// Messages came to the ends of the queues.
+    Queued {
+        /// Messages to be injected after the turn.
+        steering: Vec<QueuedMessage>,
+        /// Messages to be sent when the run would end.
+        follow_up: Vec<QueuedMessage>,
+    },
+    /// Messages left the queues.
+    Unqueued {
+        /// The entries that they are or would have been.
+        entry_ids: Vec<EntryId>,
+    },
     /// A response begins.
     MessageStart {
         /// The entry that it will be.
@@ -112,6 +124,42 @@ impl From<&BlockKind> for JournalBlock {
     }
 }
 
+/// The queues that records come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JournalQueues<'a> {
+    /// Messages to be injected after the turn.
+    pub steering: Vec<&'a QueuedMessage>,
+    /// Messages to be sent when the run would end.
+    pub follow_up: Vec<&'a QueuedMessage>,
+}
+
+impl<'a> JournalQueues<'a> {
+    /// Takes the next record; tells whether it is about the queues.
+    pub fn take(&mut self, record: &'a JournalRecord) -> bool {
+        match record {
+            JournalRecord::Queue { steering, follow_up } => {
+                *self = Self { steering: steering.iter().collect(), follow_up: follow_up.iter().collect() };
+            }
+            JournalRecord::Queued { steering, follow_up } => {
+                self.steering.extend(steering);
+                self.follow_up.extend(follow_up);
+            }
+            JournalRecord::Unqueued { entry_ids } => {
+                let stays = |queued: &&QueuedMessage| !entry_ids.contains(&queued.entry_id);
+                self.steering.retain(stays);
+                self.follow_up.retain(stays);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn to_record(&self) -> JournalRecord {
+        let owned = |queue: &[&QueuedMessage]| queue.iter().map(|queued| (*queued).clone()).collect();
+        JournalRecord::Queue { steering: owned(&self.steering), follow_up: owned(&self.follow_up) }
+    }
+}
+
 /// Appends the records' lines. Deltas of one block that follow each other become one.
 pub(super) fn encode_into(records: &[JournalRecord], out: &mut Vec<u8>) -> io::Result<()> {
     let mut rest = records;
@@ -160,8 +208,16 @@ pub(super) fn decode_all(bytes: &[u8]) -> (Vec<JournalRecord>, u64) {
 /// Returns the records without those that a recovery would pass over: older queues, runs that have ended, and what
 /// is in the session file already.
 pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
-    use JournalRecord::{MessageStart, MessageWritten, Queue, Run, ToolFinished, ToolStarted, Update, Usage};
-    let last_queue = records.iter().rposition(|record| matches!(record, Queue { .. }));
+    use JournalRecord::{
+        MessageStart, MessageWritten, Queue, Queued, Run, ToolFinished, ToolStarted, Unqueued, Update, Usage,
+    };
+    let mut queues = JournalQueues::default();
+    let mut last_queue = None;
+    for (place, record) in records.iter().enumerate() {
+        if queues.take(record) {
+            last_queue = Some(place);
+        }
+    }
     let last_run = records.iter().rposition(|record| matches!(record, Run { .. }));
     let run = last_run.unwrap_or(0);
     let written: HashSet<&EntryId> = records
@@ -175,7 +231,12 @@ pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
     let mut live = Vec::new();
     for (place, record) in records.iter().enumerate() {
         let keep = match record {
-            Queue { .. } => Some(place) == last_queue,
+            Queue { .. } | Queued { .. } | Unqueued { .. } => {
+                if Some(place) == last_queue {
+                    live.push(queues.to_record());
+                }
+                false
+            }
             _ if place < run => false,
             Run { .. } => true,
             MessageStart { entry_id, .. } => {

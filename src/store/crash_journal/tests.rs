@@ -22,7 +22,19 @@ fn written(id: &str) -> JournalRecord {
 }
 
 fn queue(texts: &[&str]) -> JournalRecord {
-    let steering = texts
+    JournalRecord::Queue { steering: messages(texts), follow_up: vec![] }
+}
+
+fn queued(texts: &[&str]) -> JournalRecord {
+    JournalRecord::Queued { steering: messages(texts), follow_up: vec![] }
+}
+
+fn unqueued(texts: &[&str]) -> JournalRecord {
+    JournalRecord::Unqueued { entry_ids: texts.iter().map(|text| format!("q{text}").into()).collect() }
+}
+
+fn messages(texts: &[&str]) -> Vec<QueuedMessage> {
+    texts
         .iter()
         .map(|text| QueuedMessage {
             entry_id: format!("q{text}").into(),
@@ -32,8 +44,7 @@ fn queue(texts: &[&str]) -> JournalRecord {
                 client_message_id: Some((*text).into()),
             },
         })
-        .collect();
-    JournalRecord::Queue { steering, follow_up: vec![] }
+        .collect()
 }
 
 fn run() -> JournalRecord {
@@ -51,6 +62,8 @@ fn one_of_each() -> Vec<JournalRecord> {
     vec![
         run(),
         queue(&["x\ny"]),
+        queued(&["z"]),
+        unqueued(&["x\ny"]),
         message_start("a"),
         JournalRecord::Update(JournalUpdate::Start(0, JournalBlock::Text)),
         delta(0, "He\u{2028}l\nlo \0 \u{1F600}"),
@@ -161,7 +174,7 @@ fn a_long_run_does_not_grow_its_journal_for_ever() {
         journal.append(&[message_start(&id), delta(0, &text)], SyncMode::Flush).unwrap();
         journal.append(&[written(&id)], SyncMode::Flush).unwrap();
         if journal.is_long() {
-            journal.shorten().unwrap();
+            journal.shorten(SyncMode::Flush).unwrap();
         }
         assert!(journal.len() < COMPACT_FROM_BYTES + 60_000);
         assert_eq!(journal.len(), fs::metadata(journal.path()).unwrap().len());
@@ -171,6 +184,33 @@ fn a_long_run_does_not_grow_its_journal_for_ever() {
     assert_eq!(live, [run(), queue(&["a"]), message_start("open"), delta(0, "rest")]);
 }
 
+/// What waits costs its own size and not a multiple of it; what is gone costs nothing for long.
+#[test]
+fn a_queue_does_not_grow_its_journal_beyond_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = journal(&dir);
+    let text = "x".repeat(50_000);
+    let name = |number: usize| format!("{number}{text}");
+    let mut save = |record: JournalRecord, dead: u64| {
+        journal.note_dead(dead);
+        journal.append(&[record], SyncMode::Flush).unwrap();
+        if journal.is_long() {
+            journal.shorten(SyncMode::Flush).unwrap();
+        }
+        journal.len()
+    };
+    // The text, and the two ids that the test makes of it.
+    let size = 3 * 51_000;
+    for number in 0..40 {
+        assert!(save(queued(&[&name(number)]), 0) < size * (number as u64 + 1));
+    }
+    for number in 0..40 {
+        let len = save(unqueued(&[&name(number)]), 3 * 50_000);
+        let left = size * (39 - number as u64);
+        assert!(len < COMPACT_FROM_BYTES.max(3 * left), "{len} for {left}");
+    }
+}
+
 #[test]
 fn live_records_leave_out_what_has_ended() {
     let check = |records: &[JournalRecord], expected: &[JournalRecord]| assert_eq!(live_records(records), expected);
@@ -178,6 +218,7 @@ fn live_records_leave_out_what_has_ended() {
     check(&[run(), message_start("a"), delta(0, "x"), run()], &[run()]);
     check(&[queue(&["a"]), run(), run()], &[queue(&["a"]), run()]);
     check(&[run(), queue(&["a"]), queue(&[])], &[run(), queue(&[])]);
+    check(&[queued(&["a", "b"]), run(), unqueued(&["a"]), queued(&["c"])], &[run(), queue(&["b", "c"])]);
     check(&[run(), tool_result("t"), tool_result("u"), written("t")], &[run(), tool_result("u")]);
     check(
         &[run(), message_start("a"), delta(0, "x"), written("a"), message_start("b"), delta(0, "y")],

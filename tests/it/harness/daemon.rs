@@ -14,6 +14,9 @@ use nix::unistd::Pid;
 
 use super::{Client, Home, PATIENCE};
 
+/// Number of the first start of a daemon beside another one; it names files.
+const FIRST_BESIDE: usize = 1000;
+
 /// A daemon in a home.
 pub(crate) struct Daemon {
     home: Arc<Home>,
@@ -34,6 +37,14 @@ impl Daemon {
         let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let child = spawn(&home, &extra, 0);
         Self { home, extra, child, starts: 1 }
+    }
+
+    /// Starts a second daemon beside this one, with the same home but for what `extra` says.
+    pub(crate) fn start_beside<const N: usize>(&self, extra: [(&str, &str); N]) -> Self {
+        let home = Arc::clone(&self.home);
+        let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let child = spawn(&home, &extra, FIRST_BESIDE);
+        Self { home, extra, child, starts: FIRST_BESIDE + 1 }
     }
 
     /// Returns the home.

@@ -5,6 +5,7 @@ mod environment;
 mod index;
 mod leftovers;
 mod limits;
+mod queues;
 mod reach;
 mod restart;
 mod shutdown;
