@@ -1,7 +1,7 @@
 //! Aborts: what is recorded, what stops, and that nothing comes after the end.
 
 use pretty_assertions::assert_eq;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{begin, kinds, settled, texts};
 use crate::model_server::ModelServer;
@@ -46,18 +46,16 @@ async fn b163_an_abort_ends_one_run_and_no_later_one() {
 
 #[tokio::test]
 async fn b165_an_abort_at_any_moment_before_the_headers_is_an_abort() {
-    let server = ModelServer::replies(json!([]));
+    // One for each request, whether it goes out before the abort or not.
+    let server = ModelServer::replies(Value::from(vec![json!({"text": "never", "first_gate": "never"}); 4]));
     let (_daemon, mut client) = begin(&server).await;
     for wait_ms in [0, 1, 5, 50] {
-        server.push(json!({"text": "never", "first_gate": "never"}));
         client.ok("prompt", json!({"message": "x"})).await;
         tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
         client.ok("abort", json!({})).await;
         let events = client.events_until("agent_settled").await;
         assert!(!kinds(&events).contains(&"auto_retry_start"), "after {wait_ms} ms");
         assert_eq!(settled(&events)["aborted"], true, "after {wait_ms} ms");
-        // Whether the request had gone out or not, the next reply is for the next request.
-        server.clear();
     }
 }
 

@@ -149,11 +149,6 @@ impl ModelServer {
         self.shared.lock().requests.clone()
     }
 
-    /// Drops the replies that nobody asked for yet.
-    pub(crate) fn clear(&self) {
-        self.shared.lock().script.replies.clear();
-    }
-
     /// Returns the most requests that were being answered at the same time.
     pub(crate) fn max_parallel(&self) -> usize {
         self.shared.lock().max_parallel
