@@ -169,12 +169,13 @@ impl Members {
         }
     }
 
-    /// All that still run, in the group or elsewhere.
+    /// All that still run, in the group or elsewhere: known by the session, which began with the first process, or by
+    /// the marker. One that left both behind is not found.
     fn alive(&self) -> impl Iterator<Item = Process> {
         processes().filter(|process| {
             process.is_alive()
                 && process.started >= self.since
-                && (process.group == self.leader || self.is_marked(process))
+                && (process.group == self.leader || process.session == self.leader || self.is_marked(process))
         })
     }
 

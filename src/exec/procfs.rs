@@ -14,6 +14,8 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     /// Its process group.
     pub(crate) group: i32,
+    /// Its session, which it only leaves for one of its own.
+    pub(crate) session: i32,
     /// State letter: `R`, `S`, `D`, `T`, `Z` …
     pub(crate) state: u8,
     /// When it was started, in ticks since boot; with the id it names a process for good.
@@ -35,6 +37,7 @@ impl Process {
             pid,
             state: *fields.first()?.as_bytes().first()?,
             group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
         })
     }
@@ -79,8 +82,11 @@ mod tests {
 
     #[test]
     fn parses_names_with_anything_in_them() {
-        let stat = b"42 (a) S (b) c) T 1 40 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1000 2 3";
-        assert_eq!(Process::parse(42, stat), Some(Process { pid: 42, group: 40, state: b'T', started: 987_654 }));
+        let stat = b"42 (a) S (b) c) T 1 40 39 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1000 2 3";
+        assert_eq!(
+            Process::parse(42, stat),
+            Some(Process { pid: 42, group: 40, session: 39, state: b'T', started: 987_654 })
+        );
         assert_eq!(Process::parse(42, b"42 (a"), None);
         assert_eq!(Process::parse(42, b"42 (a) S 1 2"), None);
     }

@@ -198,6 +198,18 @@ async fn those_that_left_the_group_are_found() {
     assert!(took < TERMINATE_GRACE + Duration::from_secs(1), "{took:?}");
 }
 
+/// Job control makes groups, and programs may drop their environment: the session is still that of the command.
+#[tokio::test]
+async fn those_that_left_the_group_and_the_marker_are_found_by_their_session() {
+    let (dir, _) = end("set -m; env -i /bin/bash -c 'echo $$ > own; touch up; sleep 30; true' & wait; true").await;
+    let pid: i32 = std::fs::read_to_string(dir.path().join("own")).unwrap().trim().parse().unwrap();
+    let gone_by = Instant::now() + Duration::from_secs(5);
+    while Process::read(pid).is_some_and(|process| process.is_alive()) {
+        assert!(Instant::now() < gone_by, "still alive");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn wait_until_none(marker: &str) {
     let end = Instant::now() + Duration::from_secs(5);
     while alive_with(marker) > 0 {
