@@ -93,6 +93,11 @@ pub const WORKER_STOP_GRACE: Duration = Duration::from_millis(500);
 pub const READ_SCAN_BYTES: u64 = 1024 * 1024 * 1024;
 /// Largest file that `edit` takes into memory, in bytes.
 pub const EDIT_MAX_BYTES: u64 = 512 * 1024 * 1024;
+/// Files whose content a session remembers to have seen; beyond that the one seen longest ago is forgotten, and may be
+/// changed whatever happened to it.
+pub const KNOWN_FILES: usize = 512;
+/// Largest file of which a session remembers the content (by its hash) and not only size and times, in bytes.
+pub const KNOWN_HASH_BYTES: u64 = 8 * 1024 * 1024;
 /// Largest file in which `edit` looks for text that only resembles what was asked for, in bytes: that needs a folded
 /// copy of the file.
 pub const EDIT_FUZZY_BYTES: usize = 8 * 1024 * 1024;

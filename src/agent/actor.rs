@@ -42,6 +42,7 @@ use crate::agent::handle::{ClientId, Command, Ending};
 use crate::agent::machine::{Input, Machine, Moment, RetryId};
 use crate::agent::services::Services;
 use crate::clock;
+use crate::config::RequireRead;
 use crate::config::env::SessionEnv;
 use crate::provider::ModelSpec;
 use crate::ring::Ring;
@@ -49,6 +50,7 @@ use crate::session::entry::Entry;
 use crate::session::rows::{SessionFacts, summarize};
 use crate::session::tree::SessionTree;
 use crate::store::session_file::SessionFile;
+use crate::tools::KnownFiles;
 
 /// One live session.
 pub(crate) struct SessionActor {
@@ -76,6 +78,8 @@ pub(crate) struct SessionActor {
     request: Option<ActiveRequest>,
     tools: HashMap<EntryId, LiveTool>,
     published_tools: PublishedTools,
+    /// What the tools know of files; `None` when nobody wants to know.
+    known_files: Option<KnownFiles>,
     tool_messages: (mpsc::Sender<ToolMessage>, mpsc::Receiver<ToolMessage>),
     retry: Option<(RetryId, Instant)>,
     retry_at: Option<i64>,
@@ -146,6 +150,7 @@ impl SessionActor {
         commands: mpsc::Receiver<Box<Command>>,
         ending: Ending,
     ) -> Self {
+        let known_files = (services.config.require_read == RequireRead::Changed).then(KnownFiles::default);
         let mut actor = Self {
             id: opening.id,
             services,
@@ -168,6 +173,7 @@ impl SessionActor {
             request: None,
             tools: HashMap::new(),
             published_tools: PublishedTools::default(),
+            known_files,
             tool_messages: mpsc::channel(crate::constants::TOOL_MESSAGES),
             retry: None,
             retry_at: None,

@@ -9,7 +9,7 @@ use agentd_protocol::paths::Lookup;
 
 use super::paths::Paths;
 use super::settings::{
-    Durability, ImageSettings, LocalModels, PiSettings, ProviderClocks, RetrySettings, SettingError,
+    Durability, ImageSettings, LocalModels, PiSettings, ProviderClocks, RequireRead, RetrySettings, SettingError,
 };
 use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
 
@@ -30,6 +30,8 @@ pub struct Config {
     pub provider_clocks: ProviderClocks,
     /// What happens to images.
     pub images: ImageSettings,
+    /// Which files sessions may change without reading them first.
+    pub require_read: RequireRead,
     /// When writes are forced to the disk.
     pub durability: Durability,
     /// What in the files could not be used, for the log. None of it stops the daemon.
@@ -76,6 +78,7 @@ pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         retry: RetrySettings::default().with_pi(&pi_settings).with_env(&get)?,
         provider_clocks: ProviderClocks::default().with_pi(&pi_settings).with_env(&get)?,
         images: ImageSettings::default().with_pi(&pi_settings),
+        require_read: RequireRead::from_env(&get)?,
         durability: Durability::from_env(&get)?,
         notices,
         paths,

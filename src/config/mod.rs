@@ -9,4 +9,4 @@ mod settings;
 
 pub use load::{Config, ConfigError, load};
 pub use paths::Paths;
-pub use settings::{Durability, ImageSettings, LocalModels, ProviderClocks, RetrySettings, SettingError};
+pub use settings::{Durability, ImageSettings, LocalModels, ProviderClocks, RequireRead, RetrySettings, SettingError};

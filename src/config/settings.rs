@@ -116,6 +116,28 @@ pub enum Durability {
     Entry,
 }
 
+/// Which files a session may change without reading them first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequireRead {
+    /// All but those that changed since it last read or changed them.
+    #[default]
+    Changed,
+    /// All.
+    Off,
+}
+
+impl RequireRead {
+    /// Reads `AGENTD_REQUIRE_READ`.
+    pub(super) fn from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
+        let parse = |value: &str| match value {
+            "changed" => Some(Self::Changed),
+            "off" => Some(Self::Off),
+            _ => None,
+        };
+        Ok(parse_env(get, "AGENTD_REQUIRE_READ", "changed or off", parse)?.unwrap_or_default())
+    }
+}
+
 /// Where servers of models on this machine are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LocalModels {
@@ -362,6 +384,14 @@ mod tests {
         {
             assert_eq!(read(value).unwrap_err().name, "AGENTD_LOCAL_MODELS", "{value}");
         }
+    }
+
+    #[test]
+    fn changed_files_are_to_be_read_again_unless_told_otherwise() {
+        assert_eq!(RequireRead::from_env(&env(&[])), Ok(RequireRead::Changed));
+        assert_eq!(RequireRead::from_env(&env(&[("AGENTD_REQUIRE_READ", "off")])), Ok(RequireRead::Off));
+        let error = RequireRead::from_env(&env(&[("AGENTD_REQUIRE_READ", "always")])).unwrap_err();
+        assert_eq!(error.to_string(), r#"AGENTD_REQUIRE_READ is "always", but must be changed or off"#);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::known_files::KnownFiles;
 use super::locks::FileLocks;
 use crate::exec::Spawner;
 
@@ -29,6 +30,8 @@ pub struct ToolContext {
     pub spawner: Spawner,
     /// Keeps two edits of one file apart, over all sessions.
     pub locks: FileLocks,
+    /// What the session knows of files; `None` lets it change a file that it has seen otherwise.
+    pub known_files: Option<KnownFiles>,
     /// The call.
     pub call_id: ToolCallId,
     /// Longest time of a command that names no timeout itself; `None` while somebody is there to abort it.

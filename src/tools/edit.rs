@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::context::{EffectClass, ToolContext, ToolOutput};
 use super::edit_diff::describe;
 use super::edit_match::{MatchError, Replacement, apply, plan_edits};
+use super::known_files::{KnownFiles, changed_text};
 use super::node_error;
 use super::open::{OpenError, not_regular_text, open_regular};
 use super::paths::Base;
@@ -109,20 +110,30 @@ async fn try_run(args: EditArgs, context: ToolContext, workers: &Workers) -> Res
     let (finder, written) = (base.clone(), args.path.clone());
     let named = workers.run(&budget, move |_| Named::find(&finder, &written)).await??;
     let guard = budget.wait(context.locks.lock(&named.target)).await?;
+    let known_files = context.known_files.clone();
     workers
         .run(&budget, move |gate| {
             // Moved here, so that a stuck worker keeps others from the file.
             let _guard = guard;
-            edit(&args, &base, &named, gate).unwrap_or_else(ToolOutput::error)
+            edit(&args, &base, &named, known_files.as_ref(), gate).unwrap_or_else(ToolOutput::error)
         })
         .await
 }
 
 /// # Errors
 /// The text of the failure; nothing was written then.
-fn edit(args: &EditArgs, base: &Base, named: &Named, gate: &Gate) -> Result<ToolOutput, String> {
+fn edit(
+    args: &EditArgs,
+    base: &Base,
+    named: &Named,
+    known_files: Option<&KnownFiles>,
+    gate: &Gate,
+) -> Result<ToolOutput, String> {
     let path = &args.path;
     let (content, metadata) = read(args, base, &named.target, gate)?;
+    if known_files.is_some_and(|known| known.is_other(&named.target, &metadata, &content)) {
+        return Err(changed_text(path));
+    }
     let replacements: Vec<_> = args
         .edits
         .iter()
@@ -135,10 +146,14 @@ fn edit(args: &EditArgs, base: &Base, named: &Named, gate: &Gate) -> Result<Tool
             "{path} was changed by somebody else during the edit; nothing was written. Read it again."
         ));
     }
-    replace_content(&named.target, &apply(&content, &spans), gate).map_err(|error| match error {
+    let pieces = apply(&content, &spans);
+    let written = replace_content(&named.target, &pieces, gate).map_err(|error| match error {
         ReplaceError::Open(error) => open_text(&error, args, base, &named.target),
         ReplaceError::Stopped => aborted_text(),
     })?;
+    if let Some(known) = known_files {
+        known.note_change(&named.target, written.as_ref(), &pieces);
+    }
     let text = format!("Successfully replaced {} block(s) in {path}.", spans.len());
     Ok(ToolOutput::text(text).with_details(serde_json::to_value(details).unwrap_or_default()))
 }

@@ -16,6 +16,7 @@ use serde_json::json;
 use self::picture::Picture;
 use super::context::{EffectClass, ToolContext, ToolOutput};
 use super::image::{HEAD_BYTES, ImageKind};
+use super::known_files::{Hasher, KnownFiles};
 use super::node_error;
 use super::open::open_regular;
 use super::paths::Base;
@@ -61,7 +62,8 @@ impl Tool for Read {
 async fn try_run(args: ReadArgs, context: &ToolContext, workers: &Workers) -> Result<ToolOutput, ToolOutput> {
     let base = Base::new(&context.cwd, &context.env);
     let budget = Budget::start(&context.cancel);
-    let work = move |gate: &Gate| read(&args, &base.resolve_for_reading(&args.path), gate);
+    let known_files = context.known_files.clone();
+    let work = move |gate: &Gate| read(&args, &base.resolve_for_reading(&args.path), known_files, gate);
     match workers.run(&budget, work).await?? {
         Found::Text(output) => Ok(output),
         Found::Picture(picture) => picture.show(context, workers).await,
@@ -74,15 +76,26 @@ enum Found {
     Picture(Picture),
 }
 
-fn read(args: &ReadArgs, path: &Path, gate: &Gate) -> Result<Found, ToolOutput> {
-    let (mut file, _) = open_regular(path).map_err(|error| ToolOutput::error(error.text("access", path)))?;
+fn read(args: &ReadArgs, path: &Path, known_files: Option<KnownFiles>, gate: &Gate) -> Result<Found, ToolOutput> {
+    let begun = known_files.map(|known| (known.now(), known));
+    let (mut file, metadata) = open_regular(path).map_err(|error| ToolOutput::error(error.text("access", path)))?;
     let mut head = [0; HEAD_BYTES];
     let head = read_head(&mut file, &mut head).map_err(|error| read_error(&error))?;
     if let Some(kind) = ImageKind::of(head) {
+        if let Some((since, known)) = begun {
+            known.note_read(path, &metadata, None, since);
+        }
         return Ok(Found::Picture(Picture { kind, head: head.to_vec(), file }));
     }
-    match scan(head, &mut file, Window::of(args), gate) {
-        Ok(Some(scanned)) => Ok(Found::Text(text_output(args, &scanned))),
+    let mut hasher = begun.is_some().then(Hasher::new);
+    match scan(head, &mut file, Window::of(args), hasher.as_mut(), gate) {
+        Ok(Some(scanned)) => {
+            let output = text_output(args, &scanned);
+            if let Some((since, known)) = begun.filter(|_| !output.is_error) {
+                known.note_read(path, &metadata, hasher.and_then(Hasher::finish), since);
+            }
+            Ok(Found::Text(output))
+        }
         Ok(None) => Err(aborted()),
         Err(error) => Err(read_error(&error)),
     }
@@ -155,8 +168,16 @@ const KEEP_BYTES: usize = TOOL_OUTPUT_BYTES + 8;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Goes through the file; `None` when the call was given up.
-fn scan(head: &[u8], file: &mut File, window: Window, gate: &Gate) -> io::Result<Option<Scanned>> {
+fn scan(
+    head: &[u8],
+    file: &mut File,
+    window: Window,
+    mut hasher: Option<&mut Hasher>,
+    gate: &Gate,
+) -> io::Result<Option<Scanned>> {
     let mut scanned = Scanned::default();
+    let mut hash = |bytes: &[u8]| hasher.iter_mut().for_each(|hasher| hasher.take(bytes));
+    hash(head);
     scanned.take(head, window);
     let mut passed = head.len() as u64;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -170,6 +191,7 @@ fn scan(head: &[u8], file: &mut File, window: Window, gate: &Gate) -> io::Result
                 break;
             }
             Ok(count) => {
+                hash(&chunk[..count]);
                 scanned.take(&chunk[..count], window);
                 passed += count as u64;
             }

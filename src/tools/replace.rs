@@ -62,8 +62,9 @@ fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
     Ok(canonical_folder(folder)?.join(name))
 }
 
-/// Makes the file at `target` (a [final target](final_target)) hold the pieces, one after the other.
-pub(crate) fn replace_content(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+/// Makes the file at `target` (a [final target](final_target)) hold the pieces, one after the other. Returns what the
+/// system says of the file then, if it does.
+pub(crate) fn replace_content(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
     match target.symlink_metadata() {
         Ok(metadata) => replace_existing(target, &metadata, pieces, gate),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(target, pieces, gate),
@@ -71,7 +72,12 @@ pub(crate) fn replace_content(target: &Path, pieces: &[&[u8]], gate: &Gate) -> R
     }
 }
 
-fn replace_existing(target: &Path, metadata: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+fn replace_existing(
+    target: &Path,
+    metadata: &Metadata,
+    pieces: &[&[u8]],
+    gate: &Gate,
+) -> Result<Option<Metadata>, ReplaceError> {
     check_kind(metadata).map_err(ReplaceError::Open)?;
     // Opening it tells whether we may write at all: a rename would get around a read-only file.
     let old = OpenOptions::new()
@@ -101,7 +107,7 @@ fn is_rename_refused(error: &io::Error) -> bool {
     refused.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
 }
 
-fn create(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+fn create(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
     // 0666 as any program asks for; the umask takes away from it.
     let new = Draft::beside(target, 0o666)?;
     new.fill(pieces)?;
@@ -153,7 +159,7 @@ impl Draft {
         pieces.iter().try_for_each(|piece| (&self.file).write_all(piece))
     }
 
-    fn put(self, target: &Path, gate: &Gate) -> Result<(), ReplaceError> {
+    fn put(self, target: &Path, gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
         let name = match self.name {
             Some(name) => name,
             None => {
@@ -167,7 +173,9 @@ impl Draft {
         if !gate.commit() {
             return Err(ReplaceError::Stopped);
         }
-        Ok(fs::rename(&name.0, target)?)
+        fs::rename(&name.0, target)?;
+        // Of this file, not of the path: another one may have taken its place already.
+        Ok(self.file.metadata().ok())
     }
 }
 
@@ -180,7 +188,7 @@ fn temp_name(target: &Path) -> PathBuf {
     target.with_file_name(format!(".agentd-{}.tmp", uuid::Uuid::new_v4().simple()))
 }
 
-fn overwrite(file: &File, old: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<(), ReplaceError> {
+fn overwrite(file: &File, old: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
     let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
     reserve(file, old.len(), len)?;
     let undo = read_for_undo(file, old.len());
@@ -194,7 +202,8 @@ fn overwrite(file: &File, old: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Resu
         }
         return Err(error.into());
     }
-    Ok(file.sync_data()?)
+    file.sync_data()?;
+    Ok(file.metadata().ok())
 }
 
 /// Makes sure that a longer content has room before the first byte is changed.

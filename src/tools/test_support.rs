@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{FileLocks, Progress, ToolContext, ToolOutput, ToolRegistry};
+use super::{FileLocks, KnownFiles, Progress, ToolContext, ToolOutput, ToolRegistry};
 use crate::exec::Spawner;
 
 /// Temporary folder with `w` (working directory), `h` (home) and `out` (outputs, not made yet).
@@ -17,6 +17,7 @@ pub(super) struct Place {
     spawner: Spawner,
     pub(super) cancel: CancellationToken,
     pub(super) env: Vec<(String, String)>,
+    pub(super) known_files: Option<KnownFiles>,
 }
 
 impl Place {
@@ -33,6 +34,7 @@ impl Place {
             spawner: crate::exec::test_support::spawner(),
             cancel: CancellationToken::new(),
             env: vec![("HOME".to_owned(), home), ("PATH".to_owned(), path)],
+            known_files: None,
         }
     }
 
@@ -78,6 +80,7 @@ impl Place {
             progress,
             spawner: self.spawner.clone(),
             locks: FileLocks::default(),
+            known_files: self.known_files.clone(),
             call_id: "call".into(),
             command_limit: None,
             resizes_images: true,

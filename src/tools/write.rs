@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::context::{EffectClass, ToolContext, ToolOutput};
+use super::known_files::{KnownFiles, changed_text};
 use super::node_error;
 use super::open::{OpenError, not_regular_text};
 use super::paths::Base;
@@ -51,11 +52,12 @@ async fn try_run(args: WriteArgs, context: ToolContext, workers: &Workers) -> Re
     let written = args.path.clone();
     let named = workers.run(&budget, move |_| Named::find(&base, &written)).await??;
     let guard = budget.wait(context.locks.lock(&named.target)).await?;
+    let known_files = context.known_files.clone();
     workers
         .run(&budget, move |gate| {
             // Moved here, so that a stuck worker keeps others from the file.
             let _guard = guard;
-            write(&args, &named, gate)
+            write(&args, &named, known_files.as_ref(), gate)
         })
         .await
 }
@@ -85,12 +87,21 @@ impl Named {
     }
 }
 
-fn write(args: &WriteArgs, named: &Named, gate: &Gate) -> ToolOutput {
+fn write(args: &WriteArgs, named: &Named, known_files: Option<&KnownFiles>, gate: &Gate) -> ToolOutput {
+    if known_files.is_some_and(|known| known.is_other_on_disk(&named.target)) {
+        return ToolOutput::error(changed_text(&args.path));
+    }
     if let Err(output) = make_folder(&named.path, gate) {
         return output;
     }
-    match replace_content(&named.target, &[args.content.as_bytes()], gate) {
-        Ok(()) => ToolOutput::text(format!("Successfully wrote to {}", args.path)),
+    let content = [args.content.as_bytes()];
+    match replace_content(&named.target, &content, gate) {
+        Ok(written) => {
+            if let Some(known) = known_files {
+                known.note_change(&named.target, written.as_ref(), &content);
+            }
+            ToolOutput::text(format!("Successfully wrote to {}", args.path))
+        }
         Err(error) => ToolOutput::error(replace_text(&error, &named.path)),
     }
 }

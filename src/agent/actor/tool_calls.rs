@@ -95,6 +95,7 @@ impl SessionActor {
             progress,
             spawner: self.services.spawner.clone(),
             locks: self.services.file_locks.clone(),
+            known_files: self.known_files.clone(),
             call_id: start.id.clone(),
             command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
             resizes_images: self.services.config.images.auto_resize,

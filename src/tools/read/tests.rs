@@ -156,7 +156,7 @@ fn a_huge_file_takes_little_memory() {
     file.as_file().set_len(300_000_000).unwrap();
     let mut opened = File::open(file.path()).unwrap();
     let window = Window { start: 0, end: None };
-    let scanned = scan(&[], &mut opened, window, &Gate::default()).unwrap().unwrap();
+    let scanned = scan(&[], &mut opened, window, None, &Gate::default()).unwrap().unwrap();
     assert_eq!((scanned.bytes, scanned.lines(), scanned.kept.len()), (300_000_000, 1, KEEP_BYTES));
     assert!(scanned.kept.capacity() < 1_000_000);
 }

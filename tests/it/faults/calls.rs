@@ -22,6 +22,18 @@ impl Calls {
         Self { server, daemon, client }
     }
 
+    /// Goes on in a new session of the same daemon. Returns the one before.
+    pub(super) async fn other_session(&mut self) -> Client {
+        let mut client = self.daemon.connect().await;
+        client.new_session(self.daemon.home(), "fake/plain").await;
+        std::mem::replace(&mut self.client, client)
+    }
+
+    /// Goes on in this session.
+    pub(super) fn go_back(&mut self, client: Client) {
+        self.client = client;
+    }
+
     /// Returns the home with the working directory.
     pub(super) fn home(&self) -> &Home {
         self.daemon.home()
@@ -54,6 +66,8 @@ impl Calls {
     /// leave it alone.
     pub(super) async fn check_edit(&mut self, before: &str, edits: &[(&str, &str)], after: Option<&str>) {
         self.home().write("f", before);
+        // What an earlier check left of the file is known to the session.
+        self.read("f").await.unwrap();
         let result = self.edit("f", edits).await;
         assert_eq!(result.is_ok(), after.is_some(), "{before:?} {edits:?}: {result:?}");
         assert_eq!(self.home().read("f"), after.unwrap_or(before), "{before:?} {edits:?}");

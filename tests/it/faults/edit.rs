@@ -111,3 +111,33 @@ async fn b118_a_huge_line_is_edited_and_its_details_are_short() {
     let file = &calls.home().session_files()[0];
     assert!(std::fs::metadata(file).unwrap().len() < 1_000_000, "the session holds no copy of the file");
 }
+
+#[tokio::test]
+async fn a_file_that_changed_since_the_session_saw_it_is_read_again_first() {
+    let mut calls = Calls::start().await;
+    let check_refused = |result: Result<String, String>| {
+        let text = result.unwrap_err();
+        assert!(text.contains("changed on disk") && text.contains("Read it again"), "{text}");
+    };
+    calls.home().write("f", "one");
+    calls.read("f").await.unwrap();
+    calls.edit("f", &[("one", "two")]).await.unwrap();
+    calls.edit("f", &[("two", "three")]).await.unwrap();
+    // By somebody else.
+    calls.home().write("f", "thrEE");
+    check_refused(calls.edit("f", &[("thr", "f")]).await);
+    check_refused(calls.call("write", json!({"path": "f", "content": "four"})).await);
+    assert_eq!(calls.home().read("f"), "thrEE");
+    assert_eq!(calls.read("f").await.as_deref(), Ok("thrEE"));
+    calls.edit("f", &[("thrEE", "four")]).await.unwrap();
+    // By a command of its own.
+    calls.call("bash", json!({"command": "echo more >> f"})).await.unwrap();
+    check_refused(calls.edit("f", &[("four", "five")]).await);
+    calls.read("f").await.unwrap();
+    // By another session, which never read it.
+    let first = calls.other_session().await;
+    calls.edit("f", &[("four", "five")]).await.unwrap();
+    calls.go_back(first);
+    check_refused(calls.edit("f", &[("five", "six")]).await);
+    assert_eq!(calls.home().read("f"), "fivemore\n");
+}
