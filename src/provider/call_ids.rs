@@ -5,12 +5,23 @@
 
 use std::collections::HashSet;
 
+use agentd_protocol::ToolCallId;
+
 /// Longest id that all servers accept.
 const MAX_LEN: usize = 64;
 /// Length of Mistral's ids.
 const MISTRAL_LEN: usize = 9;
 /// Digits of a hash in an id.
 const HASH_LEN: usize = 16;
+
+/// Returns the id for the call that came as number `number` of a response (from 0): the server's, with a number behind
+/// it if another call has it, as `is_taken` tells. Some servers give all calls of a response the same id, and results
+/// could not be told apart.
+pub(super) fn unique_in_response(id: &str, number: usize, is_taken: impl Fn(&ToolCallId) -> bool) -> ToolCallId {
+    let numbered = (number..).map(|number| ToolCallId::new(format!("{id}_{number}")));
+    let mut ids = std::iter::once(ToolCallId::new(id)).chain(numbered);
+    ids.find(|id| !is_taken(id)).unwrap_or_else(|| ToolCallId::new(id))
+}
 
 /// Gives out ids for one request.
 pub(super) struct CallIds {

@@ -13,6 +13,7 @@ use super::events::{Block, Body, Delta, Event, Kind};
 use super::usage::Tokens;
 use crate::agent::event::{BlockKind, DeltaKind};
 use crate::provider::args::mend;
+use crate::provider::call_ids::unique_in_response;
 use crate::provider::error::{ProviderError, error_in};
 use crate::provider::reader::{Decode, Flow};
 use crate::provider::secret::Secret;
@@ -69,6 +70,7 @@ enum Content {
     },
     /// `input` came with the start; it counts where no piece follows.
     Call {
+        id: ToolCallId,
         input: Option<String>,
     },
     /// A type that means nothing here, such as the calls of tools that run at the provider.
@@ -161,19 +163,25 @@ impl Decoder {
                 Content::Thinking { signature }
             }
             "tool_use" => {
-                let id = block.id.get().map_or_else(|| format!("toolu_{}_{place}", self.id_seed), str::to_owned);
+                let id = self.call_id(block.id.get(), place);
                 let name = block.name.get().unwrap_or_default().to_owned();
-                out.push(StreamEvent::BlockStart {
-                    index: place,
-                    kind: BlockKind::ToolCall { id: ToolCallId::from(id), name },
-                });
+                out.push(StreamEvent::BlockStart { index: place, kind: BlockKind::ToolCall { id: id.clone(), name } });
                 let input = block.input.map(|input| input.get()).filter(|input| !matches!(*input, "null" | "{}"));
-                Content::Call { input: input.map(str::to_owned) }
+                Content::Call { id, input: input.map(str::to_owned) }
             }
             _ => Content::Unknown,
         };
         self.places += usize::from(!matches!(content, Content::Unknown));
         self.blocks.push(OpenBlock { number, place, content, is_open: true });
+    }
+
+    /// Makes an id for the call at this place that no other one of the message has.
+    fn call_id(&self, id: Option<&str>, place: usize) -> ToolCallId {
+        let made_up = || format!("toolu_{}_{place}", self.id_seed);
+        let is_taken = |taken: &ToolCallId| {
+            self.blocks.iter().any(|block| matches!(&block.content, Content::Call { id, .. } if id == taken))
+        };
+        unique_in_response(&id.map_or_else(made_up, str::to_owned), place, is_taken)
     }
 
     fn delta(&mut self, number: Option<u64>, delta: &Delta<'_>, out: &mut Vec<StreamEvent>) {
@@ -188,7 +196,7 @@ impl Decoder {
                 signature.push_str(&delta.signature.0);
                 out.push(StreamEvent::Signature { index, signature: signature.clone() });
             }
-            ("input_json_delta", Content::Call { input }) => {
+            ("input_json_delta", Content::Call { input, .. }) => {
                 if let Some(text) = delta.partial_json.get() {
                     *input = None;
                     out.extend(piece(index, DeltaKind::ToolCall, Some(text)));
@@ -312,7 +320,7 @@ impl OpenBlock {
         let index = self.place;
         match &mut self.content {
             Content::Unknown => return,
-            Content::Call { input } => out.extend(piece(index, DeltaKind::ToolCall, input.take().as_deref())),
+            Content::Call { input, .. } => out.extend(piece(index, DeltaKind::ToolCall, input.take().as_deref())),
             Content::Text | Content::Thinking { .. } => {}
         }
         out.push(StreamEvent::BlockEnd { index });

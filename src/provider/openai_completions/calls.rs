@@ -7,6 +7,7 @@
 use agentd_protocol::ToolCallId;
 
 use super::chunk::CallPiece;
+use crate::provider::call_ids::unique_in_response;
 
 /// The calls of one response.
 pub(super) struct Calls {
@@ -85,16 +86,10 @@ impl Calls {
         Placed::New(at)
     }
 
-    /// Makes an id for the call at this place that no other one has. Some servers give all calls of a response the same,
-    /// and results could not be told apart.
+    /// Makes an id for the call at this place that no other one has.
     fn unique(&self, id: &str, at: usize) -> ToolCallId {
-        let mut unique = ToolCallId::new(id);
-        let mut number = at;
-        while self.calls.iter().enumerate().any(|(other, call)| other != at && call.id == unique) {
-            unique = ToolCallId::new(format!("{id}_{number}"));
-            number += 1;
-        }
-        unique
+        let others = self.calls.iter().enumerate().filter(|(other, _)| *other != at);
+        unique_in_response(id, at, |unique| others.clone().any(|(_, call)| call.id == *unique))
     }
 
     /// Finds the call that a piece goes on with.

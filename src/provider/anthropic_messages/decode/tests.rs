@@ -184,6 +184,15 @@ fn b009_what_a_start_carries_is_kept() {
 }
 
 #[test]
+fn calls_with_the_same_id_are_told_apart() {
+    let call = |index: u64| start(index, json!({"type": "tool_use", "id": "x", "name": "ls"}));
+    check(
+        &[call(0), stop(0), call(1), stop(1), call(2), stop(2)],
+        &["0 call x ls", "0 end", "1 call x_1 ls", "1 end", "2 call x_2 ls", "2 end"],
+    );
+}
+
+#[test]
 fn input_may_come_with_the_start() {
     let call = |input: Value| start(0, json!({"type": "tool_use", "id": "t", "name": "ls", "input": input}));
     check(&[call(json!({"path": "."})), stop(0)], &["0 call t ls", "0 += {\"path\":\".\"}", "0 end"]);
