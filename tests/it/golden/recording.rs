@@ -62,8 +62,6 @@ pub(super) struct Recording {
     pub(super) records: Vec<Record>,
     /// Lines of the session files, one list a file.
     pub(super) sessions: Vec<Vec<Value>>,
-    /// How many records there are, with those that are cut off.
-    pub(super) whole: usize,
 }
 
 impl Recording {
@@ -85,27 +83,11 @@ impl Recording {
             setup: fixtures::json(&folder.join(format!("setups/{name}.json"))),
             records: records.iter().map(Record::of).collect(),
             sessions,
-            whole: records.len(),
         }
     }
 
-    /// Cuts a recording of one session off before the `in` record at `end`, at which the session was idle. What
-    /// follows is not played and not compared: neither events, answers and requests nor the entries written then.
-    pub(super) fn cut(mut self, end: usize) -> Self {
-        assert!(self.records[end].dir == Dir::In && self.records[end - 1].message["type"] == "agent_settled");
-        self.records.truncate(end);
-        let ended = self.records.iter().filter(|record| record.message["type"] == "message_end").count();
-        let [lines] = self.sessions.as_mut_slice() else {
-            panic!("one session file, as long as nothing else is needed")
-        };
-        let mut messages = lines.iter().enumerate().filter(|(_, line)| line["type"] == "message");
-        let first_after = messages.nth(ended).map(|(place, _)| place).expect("a message after the cut");
-        lines.truncate(first_after);
-        self
-    }
-
-    /// Leaves out what came from a command on, and what the session file had by then more than `lines`.
-    pub(super) fn cut_at_command(&mut self, command: &str, lines: usize) {
+    /// Cuts a recording of one session off before a command; its file has `lines` lines there.
+    pub(super) fn cut_before(&mut self, command: &str, lines: usize) {
         let place = self.records.iter().position(|record| record.is_command(command)).expect("the command");
         self.records.truncate(place);
         self.sessions[0].truncate(lines);

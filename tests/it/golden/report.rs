@@ -57,13 +57,11 @@ const PLAYED: &[(&str, &[&str])] = &[
     ("unicode-text", &[]),
 ];
 
-/// Recordings that are played only in part: the index of the `in` record before which they are cut off, and why. The
-/// report says so beside each.
-const IN_PART: &[(&str, usize, &str)] = &[("anthropic-tools", 105, "compaction is still to come")];
-
-/// Recordings of which only the part before a command is played, with the lines that the session file has there. What
-/// follows depends on models of dialects that are still to come.
-const PLAYED_UNTIL: &[(&str, &str, usize)] = &[("models-thinking", "r20", 15)];
+/// Recordings that are cut off: before which command, how many lines the session file has there, and why.
+const CUT: &[(&str, &str, usize, &str)] = &[
+    ("anthropic-tools", "r4", 17, "compaction is still to come"),
+    ("models-thinking", "r20", 15, "the dialects of the models are still to come"),
+];
 
 /// Plays at the same time: each has a daemon of its own.
 const AT_ONCE: usize = 3;
@@ -76,8 +74,14 @@ struct Outcome {
     problems: Vec<String>,
     /// Steps compared by lane.
     compared: BTreeMap<&'static str, usize>,
-    /// What was not played, for recordings that are played in part.
-    left_out: Option<String>,
+    /// What was not played.
+    left_out: Vec<String>,
+}
+
+impl Outcome {
+    fn is_part(&self) -> bool {
+        !self.left_out.is_empty()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,8 +121,9 @@ fn report(outcomes: &BTreeMap<&str, Outcome>, differences: &Differences) -> Stri
     for (name, outcome) in outcomes {
         let counts: Vec<_> = outcome.compared.iter().map(|(lane, count)| format!("{count} {lane}")).collect();
         let verdict = if outcome.problems.is_empty() { "same" } else { "DIFFERENT" };
-        let left_out = outcome.left_out.as_ref().map(|what| format!(" (IN PART: {what})")).unwrap_or_default();
-        writeln!(text, "{verdict:9} {name}{left_out}: {}", counts.join(", ")).expect("write to a string");
+        let part =
+            if outcome.is_part() { format!(" (IN PART: {})", outcome.left_out.join("; ")) } else { String::new() };
+        writeln!(text, "{verdict:9} {name}{part}: {}", counts.join(", ")).expect("write to a string");
         for problem in outcome.problems.iter().take(SHOWN) {
             writeln!(text, "    {problem}").expect("write to a string");
         }
@@ -130,16 +135,16 @@ fn report(outcomes: &BTreeMap<&str, Outcome>, differences: &Differences) -> Stri
         }
     }
     let same = outcomes.values().filter(|outcome| outcome.problems.is_empty()).count();
-    let in_part = outcomes.values().filter(|outcome| outcome.left_out.is_some()).count();
+    let in_part = outcomes.values().filter(|outcome| outcome.is_part()).count();
     let all = Recording::names().len();
     let sums: Vec<_> = sums.iter().map(|(lane, count)| format!("{count} {lane}")).collect();
     writeln!(
         text,
-        "{same} of {} played recordings as recorded, {in_part} of them only in part ({} accepted differences); {} of \
-         {all} still to come; compared: {}",
+        "{} of {all} played, {in_part} in part, {} still to come; {same} as recorded ({} accepted differences); \
+         compared: {}",
         outcomes.len(),
-        differences.len(),
         all - PLAYED.len(),
+        differences.len(),
         sums.join(", "),
     )
     .expect("write to a string");
@@ -148,13 +153,14 @@ fn report(outcomes: &BTreeMap<&str, Outcome>, differences: &Differences) -> Stri
 
 async fn outcome(name: &str, skipped: &[&str], differences: &Differences) -> Outcome {
     let mut recording = Recording::load(name);
-    if let Some((_, command, lines)) = PLAYED_UNTIL.iter().find(|(part, _, _)| *part == name) {
-        recording.cut_at_command(command, *lines);
-    }
     let mut outcome = Outcome::default();
-    if let Some((_, end, why)) = IN_PART.iter().find(|(cut, _, _)| *cut == name) {
-        recording = recording.cut(*end);
-        outcome.left_out = Some(format!("{end} of {} records, {why}", recording.whole));
+    if !skipped.is_empty() {
+        outcome.left_out.push(format!("without {}", skipped.join(", ")));
+    }
+    if let Some((_, command, lines, why)) = CUT.iter().find(|(cut, ..)| *cut == name) {
+        let whole = recording.records.len();
+        recording.cut_before(command, *lines);
+        outcome.left_out.push(format!("{} of {whole} records, {why}", recording.records.len()));
     }
     let played = player::play(&recording, skipped, differences).await;
     outcome.problems.extend(played.stopped.clone());
