@@ -160,14 +160,19 @@ impl SessionActor {
         self.answer_written(reply, |_| Empty {});
     }
 
-    /// Obeys settings from now on, and keeps them in the session when they change something.
+    /// Keeps settings in the session when they change something, and obeys them once that is on disk.
     fn store_settings(&mut self, set: StoredSettings, reply: Reply<Empty>) {
-        if self.machine.configure(&set)
-            && let Some(id) = self.append_all(vec![set.entry()])
-        {
-            self.jobs.push_back(Job::Effect(Effect::EmitEntry(id)));
-        }
-        self.answer_written(reply, |_| Empty {});
+        self.change_in_turn(move |actor| {
+            if actor.machine.would_change(&set)
+                && let Some(id) = actor.append_all(vec![set.entry()])
+            {
+                actor.jobs.push_back(Job::Effect(Effect::EmitEntry(id)));
+            }
+            actor.answer_written(reply, move |actor| {
+                actor.machine.configure(&set);
+                Empty {}
+            });
+        });
     }
 
     fn set_env(&mut self, env: BTreeMap<String, String>, reply: Reply<Empty>) {

@@ -189,15 +189,23 @@ impl Machine {
         self.model = model;
     }
 
-    /// Obeys settings from now on; returns whether that changed any.
-    pub fn configure(&mut self, set: &StoredSettings) -> bool {
-        let before = self.settings.clone();
-        let settings = &mut self.settings;
+    /// Obeys settings from now on.
+    pub fn configure(&mut self, set: &StoredSettings) {
+        self.settings = self.settings_with(set);
+    }
+
+    /// Tells whether settings would change anything.
+    pub fn would_change(&self, set: &StoredSettings) -> bool {
+        self.settings_with(set) != self.settings
+    }
+
+    fn settings_with(&self, set: &StoredSettings) -> MachineSettings {
+        let mut settings = self.settings.clone();
         settings.max_turns = set.max_turns.unwrap_or(settings.max_turns);
         settings.retry.enabled = set.auto_retry.unwrap_or(settings.retry.enabled);
         settings.steering_mode = set.steering_mode.unwrap_or(settings.steering_mode);
         settings.follow_up_mode = set.follow_up_mode.unwrap_or(settings.follow_up_mode);
-        *settings != before
+        settings
     }
 
     /// Returns what is known of the pause before a retry, in retry wait.
