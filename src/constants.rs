@@ -240,6 +240,8 @@ pub const MAX_CONTEXT_FILE_BYTES: usize = 64 * 1024;
 pub const MAX_CONTEXT_BYTES: usize = 256 * 1024;
 /// Largest server-sent event of a provider, in bytes: far more than any real one, far less than would hurt.
 pub const MAX_SSE_EVENT_BYTES: usize = 32 * 1024 * 1024;
+/// Most blocks of one response: far more than a model makes. Finding the block of a piece takes longer with each.
+pub const MAX_RESPONSE_BLOCKS: usize = 4096;
 /// Body of a failed request that is read, in bytes; the rest of an error page says nothing.
 pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// Longest time until a connection to a provider stands, TLS included.

@@ -36,11 +36,25 @@ pub(super) fn memory(pid: u32) -> Result<Memory, BenchError> {
 
 /// The lines are `Name:   123 kB` (proc_pid_smaps(5)); the system's kB are 1024 bytes.
 fn parse_rollup(text: &str) -> Memory {
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
-    };
-    Memory { pss: field("Pss:"), anonymous: field("Pss_Anon:") }
+    Memory { pss: kilobytes(text, "Pss:"), anonymous: kilobytes(text, "Pss_Anon:") }
+}
+
+fn kilobytes(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+}
+
+/// Forgets how much memory this process ever had in use, and returns how much it is now, in bytes.
+pub(super) fn start_peak() -> Result<u64, BenchError> {
+    // proc_pid_clear_refs(5): 5 resets the peak.
+    std::fs::write("/proc/self/clear_refs", "5").map_err(BenchError::io("reset the peak of memory"))?;
+    peak()
+}
+
+/// Returns the most memory (RSS) that this process had in use since then, in bytes.
+pub(super) fn peak() -> Result<u64, BenchError> {
+    let text = std::fs::read_to_string("/proc/self/status").map_err(BenchError::io("read the peak of memory"))?;
+    Ok(kilobytes(&text, "VmHWM:"))
 }
 
 /// Returns the processes that execute `program`, whose file may have been removed.

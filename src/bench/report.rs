@@ -19,6 +19,9 @@ pub(super) struct Row {
     /// The greatest value that meets the target, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<f64>,
+    /// The least value that meets the target, where it is one of that kind.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "atLeast")]
+    pub(super) at_least: Option<f64>,
     /// Whether it meets the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) holds: Option<bool>,
@@ -30,7 +33,15 @@ pub(super) struct Row {
 impl Row {
     /// Makes a row without a target.
     pub(super) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value: Some(value), unit, target: None, holds: None, note: String::new() }
+        Self {
+            name: name.into(),
+            value: Some(value),
+            unit,
+            target: None,
+            at_least: None,
+            holds: None,
+            note: String::new(),
+        }
     }
 
     /// Makes a row of a duration in milliseconds.
@@ -40,13 +51,20 @@ impl Row {
 
     /// Makes the row of something that could not be measured.
     pub(super) fn failed(name: impl Into<String>, why: String) -> Self {
-        Self { name: name.into(), value: None, unit: "", target: None, holds: None, note: why }
+        Self { name: name.into(), value: None, unit: "", target: None, at_least: None, holds: None, note: why }
     }
 
     /// Adds the greatest value that meets the target.
     pub(super) fn target(mut self, most: f64) -> Self {
         self.target = Some(most);
         self.holds = self.value.map(|value| value <= most);
+        self
+    }
+
+    /// Adds the least value that meets the target.
+    pub(super) fn at_least(mut self, least: f64) -> Self {
+        self.at_least = Some(least);
+        self.holds = self.value.map(|value| value >= least);
         self
     }
 
@@ -61,7 +79,11 @@ impl Row {
     }
 
     fn target_text(&self) -> String {
-        self.target.map_or_else(String::new, |most| format!("≤ {} {}", number(most), self.unit))
+        match (self.target, self.at_least) {
+            (Some(most), _) => format!("≤ {} {}", number(most), self.unit),
+            (None, Some(least)) => format!("≥ {} {}", number(least), self.unit),
+            (None, None) => String::new(),
+        }
     }
 
     fn verdict(&self) -> &'static str {
@@ -190,6 +212,7 @@ mod tests {
             Row::ms("b", Duration::from_millis(3)).target(2.0),
             Row::new("c", 5.0, "s"),
             Row::failed("d", "why".to_owned()),
+            Row::new("e", 5.0, "MB/s").at_least(4.0),
         ];
         let report = Report::new(baseline, rows);
         assert!(!report.is_complete());
@@ -200,7 +223,7 @@ mod tests {
             .lines()
             .skip_while(|line| !line.starts_with("measurement"))
             .skip(1)
-            .take(4)
+            .take(5)
             .map(|line| line.split_whitespace().collect())
             .collect();
         assert_eq!(
@@ -210,6 +233,7 @@ mod tests {
                 vec!["b", "3", "ms", "≤", "2", "ms", "MISSES"],
                 vec!["c", "5", "s"],
                 vec!["d", "failed", "why"],
+                vec!["e", "5", "MB/s", "≥", "4", "MB/s", "holds"],
             ]
         );
     }

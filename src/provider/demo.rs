@@ -47,7 +47,7 @@ pub(super) struct Call {
 }
 
 /// Returns the model's description.
-pub(super) fn spec() -> ModelSpec {
+pub fn spec() -> ModelSpec {
     ModelSpec {
         model: Model {
             id: "demo".to_owned(),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::retry_after::wait_in_text;
 use super::secret::Secret;
+use crate::constants::MAX_RESPONSE_BLOCKS;
 
 /// Longest message made of a response body, in bytes: error pages of proxies are long and say little.
 const MAX_MESSAGE_BYTES: usize = 8 * 1024;
@@ -116,6 +117,12 @@ impl ProviderError {
     /// An event held something other than JSON.
     pub fn malformed_event() -> Self {
         Self::new(ErrorClass::Malformed, "Error reading response: malformed server-sent event JSON.")
+    }
+
+    /// The response has more blocks than [`MAX_RESPONSE_BLOCKS`].
+    pub fn too_many_blocks() -> Self {
+        let message = format!("Error reading response: it has more than {MAX_RESPONSE_BLOCKS} blocks.");
+        Self::new(ErrorClass::Malformed, message)
     }
 
     /// The response ended for a reason that makes it unusable (`content_filter`, or a word unknown to us).

@@ -46,6 +46,7 @@ pub mod stream;
 
 pub use catalog::Catalog;
 pub use client::{ModelRequest, ProviderClient};
+pub use demo::spec as demo_spec;
 pub use error::{ErrorClass, ProviderError};
 pub use levels::{clamp_level, next_level, supported_levels};
 pub use pace::Pace;

@@ -2,8 +2,6 @@
 //!
 //! Pure: the one place that knows in which order parser and decoder are asked, at the end of a stream too.
 
-use bytes::Bytes;
-
 use super::error::{ErrorClass, ProviderError};
 use super::sse::{EventTooLarge, SseEvent, SseParser};
 use super::stream::StreamEvent;
@@ -27,7 +25,7 @@ pub trait Decode {
     ///
     /// # Errors
     /// When the event is an error or cannot be understood. `out` may have been added to before.
-    fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError>;
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError>;
 
     /// Ends the response: after its last event, at the orderly end of the body, or after that broke (`cut`).
     ///
@@ -55,13 +53,13 @@ impl<D: Decode> Reader<D> {
     ///
     /// # Errors
     /// When the response is an error or cannot be understood. `out` holds what came before.
-    pub fn push(&mut self, bytes: &Bytes, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
         let Self { sse, decoder, events, .. } = self;
         let mut flow = Ok(Flow::More);
         let pushed = sse.push(bytes, |event| {
             // What follows the end, or an error, is of no interest.
             if let Ok(Flow::More | Flow::Aside) = flow {
-                flow = decoder.event(&event, out);
+                flow = decoder.event(event, out);
                 *events += u64::from(flow != Ok(Flow::Aside));
             }
         });
@@ -89,18 +87,19 @@ impl<D: Decode> Reader<D> {
     /// When it is not complete, or unusable.
     pub fn end(self, cut: Option<ProviderError>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let Self { sse, mut decoder, whole, .. } = self;
-        let last = if whole.is_empty() {
-            // The last event of a body that ended in order may lack its blank line. Half an event is no event.
-            sse.finish().filter(|event| event.data.trim() == "[DONE]" || is_json(&event.data))
-        } else {
-            let data = String::from_utf8_lossy(&whole).into_owned();
-            Some(SseEvent { event: String::new(), data })
-        };
-        if cut.is_none()
-            && let Some(event) = last
-        {
-            decoder.event(&event, out)?;
+        let mut last = Ok(Flow::More);
+        if cut.is_none() && whole.is_empty() {
+            sse.finish(|event| {
+                // The last event of a body that ended in order may lack its blank line. Half an event is no event.
+                if event.data.trim() == "[DONE]" || is_json(event.data) {
+                    last = decoder.event(event, out);
+                }
+            });
+        } else if cut.is_none() {
+            let data = String::from_utf8_lossy(&whole);
+            last = decoder.event(SseEvent { event: "", data: &data }, out);
         }
+        last?;
         decoder.finish(cut, out)
     }
 

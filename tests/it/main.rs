@@ -8,6 +8,7 @@
 )]
 
 mod agentctl;
+mod decoders;
 mod faults;
 mod fixtures;
 mod golden;

@@ -1,5 +1,6 @@
 //! The measurements, one file for each kind.
 
+mod decode;
 mod latency;
 mod memory;
 mod plan;

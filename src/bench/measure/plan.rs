@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{latency, memory, requests, search, start, stream};
+use super::{decode, latency, memory, requests, search, start, stream};
 use crate::bench::baseline::Baseline;
 use crate::bench::error::BenchError;
 use crate::bench::home::Home;
@@ -20,16 +20,24 @@ pub(in crate::bench) struct Plan {
     pub(super) rounds: usize,
     /// Deltas of a paced stream.
     pub(super) paced_deltas: usize,
+    /// Bytes of each response that is decoded.
+    pub(super) decoded_bytes: usize,
     /// How long nothing is done to see what that costs.
     pub(super) idle_time: Option<Duration>,
 }
 
 impl Plan {
     /// Everything, in one to two minutes.
-    pub(in crate::bench) const FULL: Self =
-        Self { repeats: 20, rounds: 3, paced_deltas: 2_000, idle_time: Some(Duration::from_secs(20)) };
+    pub(in crate::bench) const FULL: Self = Self {
+        repeats: 20,
+        rounds: 3,
+        paced_deltas: 2_000,
+        decoded_bytes: 100_000_000,
+        idle_time: Some(Duration::from_secs(20)),
+    };
     /// Everything that needs no waiting, a few times.
-    pub(in crate::bench) const QUICK: Self = Self { repeats: 5, rounds: 1, paced_deltas: 460, idle_time: None };
+    pub(in crate::bench) const QUICK: Self =
+        Self { repeats: 5, rounds: 1, paced_deltas: 460, decoded_bytes: 10_000_000, idle_time: None };
 }
 
 /// What of the plan is still wanted.
@@ -66,7 +74,7 @@ impl Bench<'_> {
 
 type Measurement = fn(&Bench<'_>) -> Result<Vec<Row>, BenchError>;
 
-const MEASUREMENTS: [(&str, Measurement); 9] = [
+const MEASUREMENTS: [(&str, Measurement); 10] = [
     ("start with a daemon", start::warm),
     ("start without a daemon", start::cold),
     ("memory of sessions", memory::sessions),
@@ -75,6 +83,7 @@ const MEASUREMENTS: [(&str, Measurement); 9] = [
     ("many sessions at once", stream::many_sessions),
     ("prompt → settled", latency::prompts),
     ("many requests at once", requests::at_once),
+    ("decode", decode::speed),
     ("search", search::tree),
 ];
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::events::{Block, Body, Delta, Event, Kind};
 use super::usage::Tokens;
 use crate::agent::event::{BlockKind, DeltaKind};
+use crate::constants::MAX_RESPONSE_BLOCKS;
 use crate::provider::args::mend;
 use crate::provider::call_ids::unique_in_response;
 use crate::provider::error::{ProviderError, error_in};
@@ -65,8 +66,10 @@ struct OpenBlock {
 /// What is known of a block's content so far.
 enum Content {
     Text,
+    /// What is not told of the signature is told with the end of the block: it may come in pieces.
     Thinking {
         signature: String,
+        is_told: bool,
     },
     /// `input` came with the start; it counts where no piece follows.
     Call {
@@ -104,7 +107,7 @@ impl Decoder {
             }
             "content_block_start" => {
                 if let Some(block) = &event.content_block {
-                    self.start(event.index.count(), block, out);
+                    self.start(event.index.count(), block, out)?;
                 }
             }
             "content_block_delta" => {
@@ -138,7 +141,15 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, number: Option<u64>, block: &Block<'_>, out: &mut Vec<StreamEvent>) {
+    fn start(
+        &mut self,
+        number: Option<u64>,
+        block: &Block<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if self.blocks.len() == MAX_RESPONSE_BLOCKS {
+            return Err(ProviderError::too_many_blocks());
+        }
         let place = self.places;
         let content = match &*block.kind.0 {
             "text" => {
@@ -150,17 +161,12 @@ impl Decoder {
                 out.push(StreamEvent::BlockStart { index: place, kind: BlockKind::Thinking });
                 out.extend(piece(place, DeltaKind::Thinking, block.thinking.get()));
                 let signature = block.signature.get().unwrap_or_default().to_owned();
-                if !signature.is_empty() {
-                    out.push(StreamEvent::Signature { index: place, signature: signature.clone() });
-                }
-                Content::Thinking { signature }
+                Content::Thinking { is_told: signature.is_empty(), signature }
             }
             "redacted_thinking" => {
-                let signature = block.data.get().unwrap_or_default().to_owned();
                 out.push(StreamEvent::BlockStart { index: place, kind: BlockKind::Thinking });
                 out.push(StreamEvent::Redacted { index: place });
-                out.push(StreamEvent::Signature { index: place, signature: signature.clone() });
-                Content::Thinking { signature }
+                Content::Thinking { signature: block.data.get().unwrap_or_default().to_owned(), is_told: false }
             }
             "tool_use" => {
                 let id = self.call_id(block.id.get(), place);
@@ -173,6 +179,7 @@ impl Decoder {
         };
         self.places += usize::from(!matches!(content, Content::Unknown));
         self.blocks.push(OpenBlock { number, place, content, is_open: true });
+        Ok(())
     }
 
     /// Makes an id for the call at this place that no other one of the message has.
@@ -192,9 +199,9 @@ impl Decoder {
             ("thinking_delta", Content::Thinking { .. }) => {
                 out.extend(piece(index, DeltaKind::Thinking, delta.thinking.get()));
             }
-            ("signature_delta", Content::Thinking { signature }) => {
+            ("signature_delta", Content::Thinking { signature, is_told }) => {
                 signature.push_str(&delta.signature.0);
-                out.push(StreamEvent::Signature { index, signature: signature.clone() });
+                *is_told = false;
             }
             ("input_json_delta", Content::Call { input, .. }) => {
                 if let Some(text) = delta.partial_json.get() {
@@ -231,7 +238,7 @@ impl Decoder {
         let body: Body<'_> = serde_json::from_str(data).map_err(|_| ProviderError::malformed_event())?;
         self.meta(&body, out);
         for block in &body.content.0 {
-            self.start(None, block, out);
+            self.start(None, block, out)?;
             self.stop(None, out);
         }
         self.stop_reason = body.stop_reason.get().map(str::to_owned);
@@ -255,12 +262,12 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
         if self.is_complete {
             return Ok(Flow::Done);
         }
         let data = event.data.trim();
-        if data.is_empty() || data == "[DONE]" || !KNOWN.contains(&event.event.as_str()) {
+        if data.is_empty() || data == "[DONE]" || !KNOWN.contains(&event.event) {
             return Ok(Flow::Aside);
         }
         if event.event == "error" {
@@ -321,6 +328,9 @@ impl OpenBlock {
         match &mut self.content {
             Content::Unknown => return,
             Content::Call { input, .. } => out.extend(piece(index, DeltaKind::ToolCall, input.take().as_deref())),
+            Content::Thinking { signature, is_told: false } => {
+                out.push(StreamEvent::Signature { index, signature: std::mem::take(signature) });
+            }
             Content::Text | Content::Thinking { .. } => {}
         }
         out.push(StreamEvent::BlockEnd { index });

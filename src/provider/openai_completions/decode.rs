@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::calls::{Calls, Placed};
 use super::chunk::{CallPiece, Chunk, Delta, RawUsage};
 use crate::agent::event::{BlockKind, DeltaKind};
+use crate::constants::MAX_RESPONSE_BLOCKS;
 use crate::provider::args::mend;
 use crate::provider::cost::priced;
 use crate::provider::error::{ProviderError, error_in};
@@ -69,17 +70,17 @@ impl Decoder {
         }
         self.meta(chunk, out);
         if let Some(choice) = chunk.choices.0.first() {
-            if let Some(delta) = choice.delta.as_ref().or(choice.message.as_ref()) {
-                self.delta(delta, out);
+            if let Some(delta) = choice.delta.as_ref().or(choice.message.as_deref()) {
+                self.delta(delta, out)?;
             }
             if let Some(reason) = choice.finish_reason.get() {
                 self.finish_reason = Some(reason.to_owned());
             }
-            if let Some(usage) = choice.usage {
+            if let Some(usage) = &choice.usage {
                 self.usage(usage, out);
             }
         }
-        if let Some(usage) = chunk.usage {
+        if let Some(usage) = &chunk.usage {
             self.usage(usage, out);
         }
         Ok(())
@@ -97,7 +98,7 @@ impl Decoder {
     }
 
     /// Thinking comes before text, and text before calls: that is the order in which a model makes them.
-    fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamEvent>) {
+    fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         // Some servers send the same thinking under two names; one is enough.
         let fields = [
             ("reasoning_content", &delta.reasoning_content),
@@ -105,42 +106,50 @@ impl Decoder {
             ("reasoning_text", &delta.reasoning_text),
         ];
         if let Some((field, text)) = fields.iter().find_map(|(field, text)| Some((*field, text.get()?))) {
-            self.add_thinking(field, text, out);
+            self.add_thinking(field, text, out)?;
         }
         if let Some(text) = delta.content.0.get() {
-            self.add_text(text, out);
+            self.add_text(text, out)?;
         }
         for piece in &delta.tool_calls.0 {
-            self.add_call(piece, out);
+            self.add_call(piece, out)?;
         }
+        Ok(())
     }
 
-    fn add_thinking(&mut self, field: &'static str, text: &str, out: &mut Vec<StreamEvent>) {
+    fn add_thinking(
+        &mut self,
+        field: &'static str,
+        text: &str,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
         let index = match self.thinking {
             Some((index, open)) if open == field => index,
             _ => {
-                let index = self.start(BlockKind::Thinking, out);
+                let index = self.start(BlockKind::Thinking, out)?;
                 out.push(StreamEvent::Signature { index, signature: field.to_owned() });
                 self.thinking = Some((index, field));
                 index
             }
         };
         out.push(StreamEvent::Delta { index, kind: DeltaKind::Thinking, delta: Arc::from(text) });
+        Ok(())
     }
 
-    fn add_text(&mut self, text: &str, out: &mut Vec<StreamEvent>) {
+    fn add_text(&mut self, text: &str, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let index = match self.text {
             Some(index) => index,
             None => {
-                let index = self.start(BlockKind::Text, out);
+                let index = self.start(BlockKind::Text, out)?;
                 self.text = Some(index);
                 index
             }
         };
         out.push(StreamEvent::Delta { index, kind: DeltaKind::Text, delta: Arc::from(text) });
+        Ok(())
     }
 
-    fn add_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<StreamEvent>) {
+    fn add_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let arguments = piece.function.as_ref().and_then(|function| function.arguments_text());
         let text = arguments.as_deref().unwrap_or_default();
         let block = match self.calls.place(piece, text, self.blocks) {
@@ -149,7 +158,7 @@ impl Decoder {
                 let kind = BlockKind::ToolCall { id: call.id.clone(), name: call.name.clone() };
                 // What is said after a call stands after it.
                 (self.text, self.thinking) = (None, None);
-                self.start(kind, out)
+                self.start(kind, out)?
             }
             Placed::Known { at, is_renamed } => {
                 let call = self.calls.get(at);
@@ -166,16 +175,20 @@ impl Decoder {
         if let Some(signature) = piece.thought_signature() {
             out.push(StreamEvent::Signature { index: block, signature });
         }
+        Ok(())
     }
 
-    fn start(&mut self, kind: BlockKind, out: &mut Vec<StreamEvent>) -> usize {
+    fn start(&mut self, kind: BlockKind, out: &mut Vec<StreamEvent>) -> Result<usize, ProviderError> {
+        if self.blocks == MAX_RESPONSE_BLOCKS {
+            return Err(ProviderError::too_many_blocks());
+        }
         let index = self.blocks;
         self.blocks += 1;
         out.push(StreamEvent::BlockStart { index, kind });
-        index
+        Ok(index)
     }
 
-    fn usage(&mut self, raw: RawUsage, out: &mut Vec<StreamEvent>) {
+    fn usage(&mut self, raw: &RawUsage, out: &mut Vec<StreamEvent>) {
         let usage = usage(raw, &self.spec);
         if self.usage != Some(usage) {
             self.usage = Some(usage);
@@ -190,7 +203,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
         let data = event.data.trim();
         if data == DONE {
             return Ok(Flow::Done);
@@ -202,14 +215,14 @@ impl Decode for Decoder {
             return Err(ProviderError::from_stream(&error_in(data), &self.keys));
         }
         match parse(data) {
-            Parsed::Chunk(chunk) => self.chunk(&chunk, data, out)?,
-            Parsed::Other => {}
+            Ok(chunk) => self.chunk(&chunk, data, out)?,
+            Err(NoChunk::Other) => {}
             // Half of a surrogate pair is no JSON to us, but JavaScript servers cut texts there.
-            Parsed::Broken => {
+            Err(NoChunk::Broken) => {
                 let mended = mend(data);
                 match parse(&mended) {
-                    Parsed::Chunk(chunk) => self.chunk(&chunk, &mended, out)?,
-                    _ => return Err(ProviderError::malformed_event()),
+                    Ok(chunk) => self.chunk(&chunk, &mended, out)?,
+                    Err(_) => return Err(ProviderError::malformed_event()),
                 }
             }
         }
@@ -234,26 +247,21 @@ impl Decode for Decoder {
     }
 }
 
-/// What an event's data is.
-enum Parsed<'a> {
-    /// A chunk.
-    Chunk(Box<Chunk<'a>>),
+/// What an event's data is, where it is no chunk.
+enum NoChunk {
     /// JSON of another shape: nothing that this dialect knows.
     Other,
     /// No JSON.
     Broken,
 }
 
-fn parse(data: &str) -> Parsed<'_> {
+fn parse(data: &str) -> Result<Chunk<'_>, NoChunk> {
     // Only objects: serde would also take a list for a chunk, member by member.
     if !data.starts_with('{') {
-        return if serde_json::from_str::<IgnoredAny>(data).is_ok() { Parsed::Other } else { Parsed::Broken };
+        let is_json = serde_json::from_str::<IgnoredAny>(data).is_ok();
+        return Err(if is_json { NoChunk::Other } else { NoChunk::Broken });
     }
-    match serde_json::from_str(data) {
-        Ok(chunk) => Parsed::Chunk(Box::new(chunk)),
-        Err(error) if error.is_data() => Parsed::Other,
-        Err(_) => Parsed::Broken,
-    }
+    serde_json::from_str(data).map_err(|error| if error.is_data() { NoChunk::Other } else { NoChunk::Broken })
 }
 
 /// `"error": null` and its like stand in ordinary chunks of some servers.
@@ -272,7 +280,7 @@ fn stop_reason(raw: &str) -> StopReason {
 
 /// Cached tokens are part of `prompt_tokens` and are counted apart; reasoning tokens are part of `completion_tokens`
 /// and stay there.
-fn usage(raw: RawUsage, spec: &ModelSpec) -> Usage {
+fn usage(raw: &RawUsage, spec: &ModelSpec) -> Usage {
     let details = raw.prompt_tokens_details.unwrap_or_default();
     let cache_read = details
         .cached_tokens

@@ -3,34 +3,39 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Parses pieces; `None` stands for an event that the end of the stream cut.
-fn parse_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<SseEvent>, Option<SseEvent>) {
+/// Type and data.
+type Owned = (String, String);
+
+/// Parses pieces; the second is an event that the end of the stream cut.
+fn parse_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Owned>, Option<Owned>) {
     let mut parser = SseParser::new();
     let mut events = Vec::new();
     for piece in pieces {
-        parser.push(&Bytes::copy_from_slice(piece), |event| events.push(event)).unwrap();
+        parser.push(piece, |found| events.push(event(found.event, found.data))).unwrap();
     }
-    (events, parser.finish())
+    let mut cut = None;
+    parser.finish(|found| assert_eq!(cut.replace(event(found.event, found.data)), None));
+    (events, cut)
 }
 
-fn parse(bytes: &[u8]) -> Vec<SseEvent> {
+fn parse(bytes: &[u8]) -> Vec<Owned> {
     parse_pieces([bytes]).0
 }
 
-fn event(event: &str, data: &str) -> SseEvent {
-    SseEvent { event: event.into(), data: data.into() }
+fn event(event: &str, data: &str) -> Owned {
+    (event.into(), data.into())
 }
 
 #[track_caller]
 fn check(bytes: &[u8], expected: &[&str]) {
-    let data: Vec<String> = parse(bytes).into_iter().map(|event| event.data).collect();
+    let data: Vec<String> = parse(bytes).into_iter().map(|(_, data)| data).collect();
     assert_eq!(data, expected, "{:?}", String::from_utf8_lossy(bytes));
     for cut in 0..=bytes.len() {
         let (before, after) = bytes.split_at(cut);
-        let data: Vec<String> = parse_pieces([before, after]).0.into_iter().map(|event| event.data).collect();
+        let data: Vec<String> = parse_pieces([before, after]).0.into_iter().map(|(_, data)| data).collect();
         assert_eq!(data, expected, "cut at {cut}");
     }
-    let data: Vec<String> = parse_pieces(bytes.chunks(1)).0.into_iter().map(|event| event.data).collect();
+    let data: Vec<String> = parse_pieces(bytes.chunks(1)).0.into_iter().map(|(_, data)| data).collect();
     assert_eq!(data, expected, "byte by byte");
 }
 
@@ -104,16 +109,16 @@ fn an_event_that_the_end_cuts_is_set_aside() {
 #[test]
 fn sizes_are_bounded() {
     const LIMIT: usize = 64 * 1024;
-    let limited = || SseParser { chunker: Chunker::new(LIMIT), ..SseParser::new() };
+    let limited = || SseParser { lines: Lines::new(LIMIT), ..SseParser::new() };
     let mut parser = limited();
-    parser.push(&Bytes::from_static(b"data: "), |_| ()).unwrap();
-    let piece = Bytes::from(vec![b'a'; 1024]);
+    parser.push(b"data: ", |_| ()).unwrap();
+    let piece = vec![b'a'; 1024];
     let pushed = (0..).take_while(|_| parser.push(&piece, |_| ()).is_ok()).count();
     assert_eq!(pushed, LIMIT / 1024 - 1, "one long line");
-    assert!(parser.chunker.partial.capacity() <= 2 * LIMIT);
+    assert!(parser.lines.partial.capacity() <= 2 * LIMIT);
 
     let mut parser = limited();
-    let line = Bytes::from([b"data: ".as_slice(), &[b'a'; 1024], b"\n"].concat());
+    let line = [b"data: ".as_slice(), &[b'a'; 1024], b"\n"].concat();
     let pushed = (0..).take_while(|_| parser.push(&line, |_| ()).is_ok()).count();
     assert_eq!(pushed, LIMIT / line.len(), "many lines of one event");
 }
@@ -121,14 +126,14 @@ fn sizes_are_bounded() {
 #[test]
 fn an_endless_comment_is_kept_nowhere() {
     let mut parser = SseParser::new();
-    parser.push(&Bytes::from_static(b": "), |_| ()).unwrap();
-    let piece = Bytes::from(vec![b'a'; 1024 * 1024]);
+    parser.push(b": ", |_| ()).unwrap();
+    let piece = vec![b'a'; 1024 * 1024];
     for _ in 0..40 {
         parser.push(&piece, |_| panic!("no event")).unwrap();
     }
-    assert!(parser.chunker.partial.is_empty());
+    assert!(parser.lines.partial.is_empty());
     let mut events = Vec::new();
-    parser.push(&Bytes::from_static(b"\ndata: a\n\n"), |event| events.push(event)).unwrap();
+    parser.push(b"\ndata: a\n\n", |found| events.push(event(found.event, found.data))).unwrap();
     assert_eq!(events, [event("message", "a")]);
 }
 
@@ -137,20 +142,20 @@ fn large_lines_and_many_small_events_take_linear_time() {
     let started = std::time::Instant::now();
     let line = [b"data: ".as_slice(), &vec![b'x'; 2 * 1024 * 1024], b"\n\n"].concat();
     let (events, _) = parse_pieces(line.chunks(256));
-    assert_eq!(events[0].data.len(), 2 * 1024 * 1024);
+    assert_eq!(events[0].1.len(), 2 * 1024 * 1024);
     assert_eq!(parse(&b"data: a\n\n".repeat(20_000)).len(), 20_000);
     // The bare crate would parse 8 GiB for the line alone.
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 /// What the bare crate makes of the same bytes.
-fn oracle(pieces: &[&[u8]]) -> Vec<SseEvent> {
+fn oracle(pieces: &[&[u8]]) -> Vec<Owned> {
     let pieces: Vec<Result<Vec<u8>, Infallible>> = pieces.iter().map(|piece| Ok(piece.to_vec())).collect();
     let mut events = EventStream::new(futures_util::stream::iter(pieces));
     let mut context = Context::from_waker(Waker::noop());
     let mut found = Vec::new();
     while let Poll::Ready(Some(Ok(event))) = Pin::new(&mut events).poll_next(&mut context) {
-        found.push(SseEvent { event: event.event, data: event.data });
+        found.push((event.event, event.data));
     }
     found
 }

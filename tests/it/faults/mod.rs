@@ -3,6 +3,7 @@
 
 mod abort;
 mod arguments;
+mod bash;
 mod calls;
 mod edit;
 mod images;

@@ -96,18 +96,28 @@ async fn b005_a_stream_without_its_end_is_never_an_answer() {
     let call = json!({"tool": "bash", "args": {"command": "touch ran"}, "id": "c1"});
     let server = ModelServer::replies(json!([]));
     let (daemon, mut client) = begin(&server).await;
-    for how in ["cut_after", "end_after"] {
-        for after in 1..=4 {
-            for blocks in [json!([{"text": "abcdef"}]), json!([call])] {
-                server.push(json!({"blocks": blocks, "chunk": if blocks[0]["text"].is_null() { 16 } else { 2 }, how: after.min(3)}));
+    // The arguments of the call are whole with the last event before the reason, and do not run all the same.
+    for (blocks, size) in [(json!([{"text": "abcdef"}]), 2), (json!([call]), 16)] {
+        for (how, is_reset) in [("cut_after", false), ("cut_after", true), ("end_after", false)] {
+            for after in 0..=4 {
+                server.push(json!({"blocks": blocks, "chunk": size, how: after, "reset": is_reset}));
                 server.push(json!({"text": "whole"}));
                 client.new_session(daemon.home(), "fake/plain").await;
                 let events = client.run("x").await;
-                assert!(kinds(&events).contains(&"auto_retry_start"), "{how} {after} {blocks}");
-                assert!(!kinds(&events).contains(&"tool_execution_start"), "{how} {after} {blocks}");
-                assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "whole");
+                let row = format!("{how} {after} {is_reset} {blocks}");
+                assert!(kinds(&events).contains(&"auto_retry_start"), "{row}");
+                assert!(!kinds(&events).contains(&"tool_execution_start"), "{row}");
+                assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "whole", "{row}");
             }
         }
+    }
+    assert!(!daemon.home().cwd().join("ran").exists());
+    for after in [5, 6] {
+        server.push(json!({"blocks": [{"text": "abcdef"}], "chunk": 2, "cut_after": after}));
+        client.new_session(daemon.home(), "fake/plain").await;
+        let events = client.run("x").await;
+        assert!(!kinds(&events).contains(&"auto_retry_start"), "cut {after}: a finish reason is an end");
+        assert_eq!(client.ok("get_last_assistant_text", json!({})).await["text"], "abcdef");
     }
     server.push(json!({"text": "abcdef", "chunk": 2, "no_done": true}));
     client.new_session(daemon.home(), "fake/plain").await;

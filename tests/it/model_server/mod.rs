@@ -20,5 +20,6 @@ mod tests;
 mod text;
 mod validator;
 
-pub(crate) use script::Script;
+pub(crate) use dialect::Dialect;
+pub(crate) use script::{Reply, Script};
 pub(crate) use server::{ModelServer, Recorded};

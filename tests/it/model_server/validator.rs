@@ -9,6 +9,30 @@ mod anthropic;
 use super::images::{self, Images};
 pub(crate) use anthropic::anthropic;
 
+/// Context windows of the models of the recordings.
+const WINDOWS: &[(&str, u64)] = &[("claude", 200_000), ("plain", 128_000), ("thinker", 128_000), ("small", 20_000)];
+/// Characters of a token, for the check of the window.
+const CHARS_PER_TOKEN: u64 = 4;
+/// Members of a request that servers without quirks know, as far as they are ever sent.
+const MEMBERS: &[&str] = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "store",
+    "max_tokens",
+    "max_completion_tokens",
+    "tools",
+    "tool_choice",
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "reasoning_effort",
+];
+/// Members of a message. `reasoning_content` is what servers of thinking models want back.
+const MESSAGE_MEMBERS: &[&str] =
+    &["role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "reasoning", "reasoning_text"];
 /// Longest tool-call id and tool name that providers accept.
 const MAX_ID: usize = 64;
 
@@ -53,8 +77,25 @@ impl Check {
         if request.get("stream_options").is_some() && request["stream"] != Value::Bool(true) {
             self.report("stream_options without stream");
         }
+        let most = ["max_tokens", "max_completion_tokens"].iter().find_map(|name| request.get(name));
+        match most.map(|most| most.as_u64().filter(|tokens| *tokens > 0)) {
+            Some(None) => self.report("the most tokens of the response are no positive number"),
+            Some(Some(most)) => self.found.extend(over_window(request, most)),
+            None => {}
+        }
+        if request["model"] == "plain" {
+            self.members("the request", request, MEMBERS);
+        }
         if let Some(tools) = request.get("tools") {
             self.tools(tools);
+        }
+    }
+
+    fn members(&mut self, place: &str, value: &Value, known: &[&str]) {
+        for key in value.as_object().into_iter().flat_map(|members| members.keys()) {
+            if !known.contains(&key.as_str()) {
+                self.report(format!("{place} has the unknown member {key}"));
+            }
         }
     }
 
@@ -69,7 +110,7 @@ impl Check {
             if tool["type"] != "function" || !is_legal_id(name) {
                 self.report(format!("tool {name:?} is no function with a legal name"));
             }
-            if function["parameters"]["type"] != "object" {
+            if !is_object_schema(&function["parameters"]) {
                 self.report(format!("parameters of tool {name} are no object schema"));
             }
             if !names.insert(name) {
@@ -87,6 +128,10 @@ impl Check {
             }
             if role != "tool" {
                 self.results_complete(index);
+            }
+            self.members(&format!("message {index}"), message, MESSAGE_MEMBERS);
+            if role != "assistant" && message.get("tool_calls").is_some() {
+                self.report(format!("message {index} of the role {role:?} has tool calls"));
             }
             match role {
                 "system" | "developer" | "user" => self.content(index, message),
@@ -184,6 +229,37 @@ impl Check {
             let shown: String = part.to_string().chars().take(120).collect();
             self.report(format!("{place} has an empty or illegal part: {shown}"));
         }
+    }
+}
+
+/// Properties are schemas, and only they are required.
+fn is_object_schema(schema: &Value) -> bool {
+    let properties = schema.get("properties").map(Value::as_object);
+    let is_required = |name: &Value| name.as_str().is_some_and(|name| schema["properties"].get(name).is_some());
+    schema["type"] == "object"
+        && properties
+            .is_none_or(|all| all.is_some_and(|all| all.values().all(|one| one.is_object() || one.is_boolean())))
+        && schema.get("required").is_none_or(|all| all.as_array().is_some_and(|all| all.iter().all(is_required)))
+}
+
+/// Says what is too much where prompt and response together might not fit a model that is known.
+fn over_window(request: &Value, most: u64) -> Option<String> {
+    let (_, window) = WINDOWS.iter().find(|(known, _)| request["model"] == *known)?;
+    let prompt =
+        ["messages", "system", "tools"].iter().map(|part| chars(&request[*part])).sum::<u64>() / CHARS_PER_TOKEN;
+    let is_over = prompt + most > *window;
+    is_over.then(|| format!("the prompt's {prompt} tokens and max_tokens {most} exceed the window of {window}"))
+}
+
+/// Counts the characters of all texts but those of images.
+fn chars(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.chars().count() as u64,
+        Value::Array(items) => items.iter().map(chars).sum(),
+        Value::Object(members) if !members.get("type").is_some_and(|kind| kind == "image" || kind == "image_url") => {
+            members.values().map(chars).sum()
+        }
+        _ => 0,
     }
 }
 
@@ -285,5 +361,36 @@ mod tests {
         assert_eq!(request(json!([tool])), Vec::<String>::new());
         assert_eq!(request(json!([])), ["tools is not a non-empty array"]);
         assert_eq!(request(json!([tool, tool])), ["tool read is listed twice"]);
+        for (parameters, is_sane) in [
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}), true),
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]}), false),
+            (json!({"type": "object", "required": ["b"]}), false),
+            (json!({"type": "object", "properties": {"a": "string"}}), false),
+            (json!({"type": "object", "properties": ["a"]}), false),
+            (json!({"type": "string"}), false),
+            (json!(null), false),
+        ] {
+            let tool = json!({"type": "function", "function": {"name": "read", "parameters": parameters}});
+            let expected: &[&str] = if is_sane { &[] } else { &["parameters of tool read are no object schema"] };
+            assert_eq!(request(json!([tool])), expected, "{parameters}");
+        }
+    }
+
+    #[test]
+    fn members_and_the_window_are_checked() {
+        let request = |model: &str, more: Value| {
+            let mut request = json!({"model": model, "messages": [system(), user()]});
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            chat(&request)
+        };
+        let none = Vec::<String>::new();
+        assert_eq!(request("plain", json!({"stream": true, "store": false, "max_tokens": 4096})), none);
+        assert_eq!(request("plain", json!({"thinking": {}})), ["the request has the unknown member thinking"]);
+        assert_eq!(request("other", json!({"thinking": {}, "max_tokens": 1_000_000})), none);
+        assert_eq!(
+            request("small", json!({"max_completion_tokens": 20_000})),
+            ["the prompt's 3 tokens and max_tokens 20000 exceed the window of 20000"]
+        );
+        assert_eq!(request("m", json!({"max_tokens": 0})), ["the most tokens of the response are no positive number"]);
     }
 }

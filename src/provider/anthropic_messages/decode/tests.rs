@@ -1,6 +1,5 @@
 use agentd_protocol::message::Usage;
 use agentd_protocol::model::ModelCost;
-use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,7 +18,7 @@ fn read_with<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, cut: Option<Provide
     let mut reader = Reader::new(Decoder::new(Arc::new(spec), "seed".into(), vec![Secret::new("sk-CANARY123")]));
     let mut out = Vec::new();
     for piece in pieces {
-        match reader.push(&Bytes::copy_from_slice(piece), &mut out) {
+        match reader.push(piece, &mut out) {
             Ok(Flow::More | Flow::Aside) => {}
             Ok(Flow::Done) => {
                 let ended = reader.end(None, &mut out);
@@ -179,7 +178,7 @@ fn b009_what_a_start_carries_is_kept() {
             delta(0, json!({"type": "signature_delta", "signature": "b"})),
             stop(0),
         ],
-        &["0 thinking", "0 += hm", "0 signed a", "0 signed ab", "0 end"],
+        &["0 thinking", "0 += hm", "0 signed ab", "0 end"],
     );
 }
 
@@ -200,6 +199,23 @@ fn input_may_come_with_the_start() {
     check(&[call(json!({"path": "."})), piece, stop(0)], &["0 call t ls", "0 += {\"path\":\"b\"}", "0 end"]);
     check(&[call(json!(null)), stop(0)], &["0 call t ls", "0 end"]);
     check(&[start(0, json!({"type": "tool_use"})), stop(0)], &["0 call toolu_seed_0 ", "0 end"]);
+}
+
+#[test]
+fn more_blocks_than_any_model_makes_are_refused() {
+    let blocks = |count| read(&start(0, json!({"type": "text", "text": ""})).repeat(count)).1;
+    assert_eq!(blocks(MAX_RESPONSE_BLOCKS), Err(ProviderError::no_message_stop()));
+    assert_eq!(blocks(MAX_RESPONSE_BLOCKS + 1), Err(ProviderError::too_many_blocks()));
+}
+
+#[test]
+fn a_signature_in_many_pieces_is_told_once() {
+    let piece = delta(0, json!({"type": "signature_delta", "signature": "c2ln"}));
+    let (events, _) = read(&(start(0, json!({"type": "thinking"})) + &piece.repeat(50) + &stop(0)));
+    assert_eq!(
+        notes(&events),
+        ["0 thinking".to_owned(), format!("0 signed {}", "c2ln".repeat(50)), "0 end".to_owned()]
+    );
 }
 
 #[test]
@@ -273,9 +289,9 @@ fn b003_what_means_nothing_is_passed_over() {
 fn b003_pings_are_no_sign_of_life() {
     let mut reader = Reader::new(Decoder::new(Arc::new(demo::spec()), String::new(), Vec::new()));
     let mut out = Vec::new();
-    reader.push(&Bytes::from(event("ping", json!({})) + "event: odd\ndata: x\n\n"), &mut out).unwrap();
+    reader.push((event("ping", json!({})) + "event: odd\ndata: x\n\n").as_bytes(), &mut out).unwrap();
     assert_eq!((reader.events(), out.len()), (0, 0));
-    reader.push(&Bytes::from(begin() + &event("ping", json!({}))), &mut out).unwrap();
+    reader.push((begin() + &event("ping", json!({}))).as_bytes(), &mut out).unwrap();
     assert_eq!(reader.events(), 1);
 }
 

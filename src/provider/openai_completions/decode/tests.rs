@@ -1,5 +1,4 @@
 use agentd_protocol::model::ModelCost;
-use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::json;
@@ -23,7 +22,7 @@ fn read_with<'a>(spec: ModelSpec, pieces: impl IntoIterator<Item = &'a [u8]>, cu
     let mut reader = Reader::new(Decoder::new(Arc::new(spec), "seed".into(), vec![Secret::new("sk-CANARY123")]));
     let mut out = Vec::new();
     for piece in pieces {
-        match reader.push(&Bytes::copy_from_slice(piece), &mut out) {
+        match reader.push(piece, &mut out) {
             Ok(Flow::More | Flow::Aside) => {}
             Ok(Flow::Done) => {
                 let ended = reader.end(None, &mut out);
@@ -581,6 +580,16 @@ fn another_model_is_named_once() {
     let named = |model: &str| raw(json!({"id": "r", "model": model, "choices": [{"delta": {"content": "x"}}]}));
     let (events, _) = read(&(named("other") + &named("other")));
     assert_eq!(notes(&events), ["meta r other", "0 text", "0 += x", "0 += x", "0 end"]);
+}
+
+#[test]
+fn more_blocks_than_any_model_makes_are_refused() {
+    let call = json!({"function": {"name": "ls", "arguments": "{}"}});
+    let calls = |count| read(&raw(json!({"choices": [{"delta": {"tool_calls": vec![&call; count]}}]})));
+    assert_eq!(calls(MAX_RESPONSE_BLOCKS).1, Err(ProviderError::no_finish_reason()));
+    let (events, ended) = calls(MAX_RESPONSE_BLOCKS + 1);
+    assert_eq!(ended, Err(ProviderError::too_many_blocks()));
+    assert_eq!(events.len(), 2 * MAX_RESPONSE_BLOCKS);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::is_legal_id;
+use super::{is_legal_id, over_window};
 
 /// Members of a request; the API refuses others.
 const MEMBERS: &[&str] = &[
@@ -30,10 +30,6 @@ const MAX_MARKERS: usize = 4;
 const MIN_BUDGET: u64 = 1024;
 /// Largest image, in bytes of base64.
 const MAX_IMAGE: usize = 5 * 1024 * 1024;
-/// Context windows of the models of the recordings.
-const WINDOWS: &[(&str, u64)] = &[("claude", 200_000)];
-/// Characters of a token, for the check of the window.
-const CHARS_PER_TOKEN: u64 = 4;
 
 /// Checks a request.
 pub(crate) fn anthropic(request: &Value) -> Vec<String> {
@@ -87,13 +83,7 @@ impl Check {
         let Some(most) = request["max_tokens"].as_u64().filter(|tokens| *tokens > 0) else {
             return self.report("max_tokens is missing");
         };
-        let model = request["model"].as_str().unwrap_or_default();
-        let Some((_, window)) = WINDOWS.iter().find(|(known, _)| *known == model) else { return };
-        let prompt = chars(&request["messages"]) + chars(&request["system"]) + chars(&request["tools"]);
-        let prompt = prompt / CHARS_PER_TOKEN;
-        if prompt + most > *window {
-            self.report(format!("the prompt's {prompt} tokens and max_tokens {most} exceed the window of {window}"));
-        }
+        self.found.extend(over_window(request, most));
     }
 
     fn thinking(&mut self, request: &Value) {
@@ -303,18 +293,6 @@ fn is_image(source: &Value) -> bool {
     source["type"] == "base64"
         && ["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&kind)
         && (1..=MAX_IMAGE).contains(&size)
-}
-
-/// Counts the characters of all texts but those of images.
-fn chars(value: &Value) -> u64 {
-    match value {
-        Value::String(text) => text.chars().count() as u64,
-        Value::Array(items) => items.iter().map(chars).sum(),
-        Value::Object(members) if members.get("type") != Some(&Value::from("image")) => {
-            members.values().map(chars).sum()
-        }
-        _ => 0,
-    }
 }
 
 #[cfg(test)]
