@@ -92,9 +92,16 @@ impl ProviderClient {
         cancel: CancellationToken,
     ) -> Result<(), ProviderError> {
         let (pieces, from) = mpsc::channel(STREAM_BATCHES);
-        let pace = request.pace.clone();
+        let (pace, stopped) = (request.pace.clone(), cancel.clone());
         let ask = async move { self.ask(&request, &pieces, &cancel).await };
-        tokio::join!(ask, pass_on(from, events, &pace)).0
+        let pass_on = async move {
+            // Whoever receives may be busy; what is left of a cancelled response is of no use.
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = pass_on(from, events, &pace) => {}
+            }
+        };
+        tokio::join!(ask, pass_on).0
     }
 
     async fn ask(

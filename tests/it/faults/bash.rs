@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{begin, settled, texts};
-use crate::harness::{Client, Daemon};
+use crate::harness::{Client, Daemon, bounded};
 use crate::model_server::ModelServer;
 
 /// Time in which a call is answered that has nothing to wait for. Processes in the way have at least thrice as long.
@@ -45,6 +45,16 @@ async fn told(server: &ModelServer, daemon: &Daemon, client: &mut Client, argume
 /// Returns the processes that the daemon started and that still run.
 fn commands(daemon: &Daemon) -> Vec<i32> {
     daemon.home().processes().into_iter().filter(|pid| *pid != daemon.pid()).collect()
+}
+
+/// Waits until no command runs: a process that was killed takes a moment to be gone.
+async fn until_gone(daemon: &Daemon, what: &str) {
+    let gone = async {
+        while !commands(daemon).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    bounded(&format!("the end of {what}"), gone).await;
 }
 
 #[tokio::test]
@@ -91,7 +101,7 @@ async fn b091_b093_an_abort_ends_what_ignores_signals_and_lets_no_further_comman
         let events = client.events_until("agent_settled").await;
         assert_eq!(settled(&events)["aborted"], true, "{list}");
         assert!(begun.elapsed() < SOON, "{list} took {:?}", begun.elapsed());
-        assert_eq!(commands(&daemon), Vec::<i32>::new(), "{list}");
+        until_gone(&daemon, list).await;
         assert!(!daemon.home().cwd().join("ran").exists(), "{list}");
     }
 }
@@ -182,7 +192,7 @@ async fn b103_500_cut_calls_leave_no_descriptor_and_only_private_files() {
     }
     // A session keeps its file open.
     assert!(descriptors() <= before + RUNS + 2, "{before} descriptors before, {} after", descriptors());
-    assert_eq!(commands(&daemon), Vec::<i32>::new());
+    until_gone(&daemon, "the calls").await;
 }
 
 #[tokio::test]
@@ -199,5 +209,5 @@ async fn b105_sigterm_ends_the_commands_of_all_sessions() {
     }
     assert!(commands(&daemon).len() >= 3, "commands run in each: {:?}", commands(&daemon));
     assert!(daemon.terminate().success());
-    assert_eq!(daemon.home().processes(), Vec::<i32>::new());
+    until_gone(&daemon, "the commands").await;
 }
