@@ -13,10 +13,6 @@ const MAX_MAIN_LINES: usize = 100;
 /// Longest map of the code, in lines: it is reread at each milestone.
 const MAX_ARCHITECTURE_LINES: usize = 250;
 
-/// Longer files, each with its reason.
-const LONGER: &[(&str, &str)] =
-    &[("clients/protocol/src/methods.rs", "the one list of all methods with the shapes that go with each")];
-
 /// No example needs it, so where it stands it came from somebody's terminal.
 const HOME_OF_ROOT: &str = concat!("/ro", "ot/");
 
@@ -25,7 +21,7 @@ fn no_file_is_too_long() {
     let mut faults = Vec::new();
     for file in ["src", "clients", "tests"].iter().flat_map(|dir| rust_files(dir)) {
         let lines = read(&file).lines().count();
-        if lines > MAX_LINES && !LONGER.iter().any(|(name, _)| file == Path::new(name)) {
+        if lines > MAX_LINES {
             faults.push(format!("{}: {lines} lines; split it", file.display()));
         }
     }

@@ -1,0 +1,140 @@
+//! Making and listing sessions.
+
+use super::*;
+
+/// Parameters of [`NewSession`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NewSessionParams {
+    /// Working directory, absolute; the connection's when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// `provider/id[:thinkingLevel]`, or a part of it that fits only one; the default model when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Name of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Names of the tools it may use; the default set when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Permission mode. There is only `full` yet: tools run unconfined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Most turns of one run, 1 to 1000000; 50 when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Path of the session it comes from, kept in the header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<String>,
+    /// Whether to attach the caller; true when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attach: Option<bool>,
+    /// View of that attachment; `full` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view: Option<View>,
+}
+
+/// Result of [`NewSession`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSessionResult {
+    /// The new session.
+    pub session_id: SessionId,
+    /// Where its file will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_file: Option<String>,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The cursor from which events follow.
+    pub seq: Seq,
+    /// Its state.
+    pub state: SessionState,
+}
+
+/// Parameters of [`ListSessions`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListSessionsParams {
+    /// Only sessions of this working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Only sessions whose name or first message contains this text, letter case aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Rows of a page, 1 to 500; 50 when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Result of [`ListSessions`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListSessionsResult {
+    /// The page, latest use first.
+    pub sessions: Vec<SessionRow>,
+    /// Cursor of the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// Rows over all pages.
+    pub total: u64,
+    /// Number of the last change of the list that this answer reflects.
+    pub list_seq: u64,
+}
+
+/// One session in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRow {
+    /// Its id; a derived one for a second file with the same id.
+    pub session_id: SessionId,
+    /// Its file. A session is listed once it has one, that is from its first prompt on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_file: Option<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Beginning of the first user message (at most 200 characters, one line).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_message: Option<String>,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+    /// Milliseconds since the epoch of the last entry.
+    pub modified: i64,
+    /// Messages in the file.
+    pub message_count: u64,
+    /// Last model used, as `provider/id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Cost of all responses, in dollars.
+    pub cost: f64,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// Until when the provider is not asked again (milliseconds since the epoch), in retry wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<i64>,
+    /// The session of which this file is a second copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<SessionId>,
+}
+
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SessionStatus {
+    /// Not in memory.
+    Unloaded,
+    /// Loaded, no run.
+    Idle,
+    /// A run is going on.
+    Running,
+    /// A run waits until the provider may be asked again.
+    RetryWait,
+    /// A run is being stopped.
+    Stopping,
+}
