@@ -30,14 +30,19 @@ pub(super) struct Names {
 
 impl Names {
     /// Returns the names of a recording: its paths are placeholders already.
-    pub(super) fn recorded(sessions: &[Vec<Value>]) -> Self {
+    pub(super) fn recorded(sessions: &[Vec<Value>], is_left_out: impl Fn(&Value) -> bool) -> Self {
         let mut names = Self { texts: Vec::new(), entries: HashMap::new(), count: 0 };
-        names.add_sessions(sessions);
+        names.add_sessions(sessions, is_left_out);
         names
     }
 
     /// Returns the names of a run in a home.
-    pub(super) fn played(home: &Home, port: u16, sessions: &[Vec<Value>]) -> Self {
+    pub(super) fn played(
+        home: &Home,
+        port: u16,
+        sessions: &[Vec<Value>],
+        is_left_out: impl Fn(&Value) -> bool,
+    ) -> Self {
         let path = |path: &Path| path.to_str().expect("a UTF-8 path").to_owned();
         let encoded = format!("--{}--", path(&home.cwd()).trim_start_matches('/').replace(['/', '\\', ':'], "-"));
         let texts = vec![
@@ -50,11 +55,11 @@ impl Names {
             (format!("127.0.0.1:{port}"), "127.0.0.1:<PORT>".to_owned()),
         ];
         let mut names = Self { texts, entries: HashMap::new(), count: 0 };
-        names.add_sessions(sessions);
+        names.add_sessions(sessions, is_left_out);
         names
     }
 
-    fn add_sessions(&mut self, sessions: &[Vec<Value>]) {
+    fn add_sessions(&mut self, sessions: &[Vec<Value>], is_left_out: impl Fn(&Value) -> bool) {
         for (file, lines) in sessions.iter().enumerate() {
             let Some((header, entries)) = lines.split_first() else { continue };
             if let Some(id) = header["id"].as_str() {
@@ -62,9 +67,9 @@ impl Names {
             }
             for entry in entries {
                 if let Some(id) = entry["id"].as_str() {
-                    // An entry that only agentd knows has no place of its own: what hangs from it hangs from its parent.
-                    let is_own = entry["customType"].as_str().is_some_and(|kind| kind.starts_with("agentd."));
-                    let parent = entry["parentId"].as_str().and_then(|id| self.entries.get(id)).filter(|_| is_own);
+                    // An entry that is left out has no place of its own: what hangs from it hangs from its parent.
+                    let parent =
+                        entry["parentId"].as_str().and_then(|id| self.entries.get(id)).filter(|_| is_left_out(entry));
                     if let Some(parent) = parent.cloned() {
                         self.entries.insert(id.to_owned(), parent);
                         continue;
@@ -201,7 +206,13 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names::recorded(&[vec![json!({"type": "session", "id": "u-1"}), json!({"id": "aaaa0001", "parentId": null})]])
+        let lines = [
+            json!({"type": "session", "id": "u-1"}),
+            json!({"id": "aaaa0001", "parentId": null}),
+            json!({"id": "left", "parentId": "aaaa0001"}),
+            json!({"id": "aaaa0002", "parentId": "left"}),
+        ];
+        Names::recorded(&[lines.to_vec()], |entry| entry["id"] == "left")
     }
 
     #[track_caller]
@@ -212,6 +223,7 @@ mod tests {
     #[test]
     fn ids_times_and_paths_are_rewritten() {
         check(json!({"parentId": "aaaa0001", "timestamp": 5}), json!({"parentId": "<entry 1>", "timestamp": "<ms>"}));
+        check(json!({"id": "aaaa0002", "parentId": "left"}), json!({"id": "<entry 2>", "parentId": "<entry 1>"}));
         check(json!("/s/2026-11-30T10-08-06-000Z_u-1.jsonl"), json!("/s/<time>_<SESSION 1>.jsonl"));
         check(json!({"timestamp": "2026", "cost": 1.0}), json!({"timestamp": "<ISO time>", "cost": 1}));
     }

@@ -84,6 +84,11 @@ impl Differences {
         self.take(fits)
     }
 
+    /// Tells whether an entry that one side has alone is accepted.
+    pub(super) fn is_dropped_entry(&self, recording: &str, whose: Whose, entry: &Value) -> bool {
+        self.is_dropped(recording, Lane::Entries, whose, &entry_kind(entry), entry)
+    }
+
     /// Tells whether a differing member is accepted.
     pub(super) fn accepts(
         &self,
@@ -152,6 +157,13 @@ impl Differences {
     }
 }
 
+/// Returns the kind of an entry: its type, and of a message also the role.
+pub(super) fn entry_kind(entry: &Value) -> String {
+    let kind = entry["type"].as_str().unwrap_or_default();
+    let role = entry["message"]["role"].as_str().map(|role| format!("/{role}")).unwrap_or_default();
+    format!("{kind}{role}")
+}
+
 const PAGE_HEAD: &str = "\
 # Where agentd differs from pi 1.6.0 on purpose
 
@@ -163,10 +175,6 @@ Not rows, because they follow from the `full` view: `message_update` carries `us
 `turn_end` and `agent_end` refer to entry ids; `tool_execution_update` carries new output instead of the whole tail.
 Prompt wording and tool descriptions are each program's own, and an answer may say more than pi's. A user message of
 text only goes to the model as a string, not as a list of one part: local servers' chat templates know nothing else.
-
-Not played, because the whole recording would be one difference: `abort-with-queue` and `two-writers`. When a run is
-aborted, steering that waits stays in its queue for the next prompt; pi writes the first steering message to the session
-as if the model had seen it. A second program never writes to a session file that another one holds.
 
 | compared | step | where | pi 1.6.0 | agentd | why | recordings |
 | --- | --- | --- | --- | --- | --- | --- |

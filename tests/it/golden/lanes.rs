@@ -7,12 +7,15 @@
 //!
 //! Events of both programs are brought into one shape here. pi repeats messages in `turn_end` and `agent_end`, sends
 //! whole tails of tool output and the whole text at a block's end; the `full` view says each thing once and refers to
-//! it by entry id. Both become labels: `m1`, `m2` … for the messages in the order of their `message_end`. Of output that
-//! is longer than the tail that pi repeats, only that tail is compared.
+//! it by entry id. Both become labels: `m1`, `m2` … for the messages in the order of their `message_end`; one that the
+//! table leaves out has none. Of output that is longer than the tail that pi repeats, only that tail is compared.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+
+use super::differences::{Differences, Lane, Whose};
+use super::recording::Record;
 
 /// Tool ends at most this many milliseconds apart in a recording have no order.
 const TOGETHER: f64 = 150.0;
@@ -38,22 +41,57 @@ pub(super) struct Lanes {
 
 /// Who sent the events.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+enum Side {
     /// pi, as recorded.
     Recorded,
     /// The daemon, in its `full` view.
     Played,
 }
 
-/// Sorts the events of one side; `at` is the time of each, or 0.
-pub(super) fn sort<'a>(side: Side, events: impl Iterator<Item = (f64, &'a Value)>) -> Lanes {
-    let events: Vec<_> = events.collect();
+/// Sorts what pi sent in these records, without what the table gives to pi alone.
+pub(super) fn recorded(recording: &str, records: &[Record], differences: &Differences) -> Lanes {
+    let events = records.iter().filter(|record| record.is_event()).map(|record| (record.at, &record.message));
+    let is_left_out =
+        |kind: &str, event: &Value| differences.is_dropped(recording, Lane::Events, Whose::Pi, kind, event);
+    sort(Side::Recorded, events, is_left_out)
+}
+
+/// Sorts what the daemon sent, without what the table gives to agentd alone.
+pub(super) fn played(recording: &str, events: &[Value], differences: &Differences) -> Lanes {
+    let is_left_out =
+        |kind: &str, event: &Value| differences.is_dropped(recording, Lane::Events, Whose::Agentd, kind, event);
+    sort(Side::Played, events.iter().map(|event| (0.0, event)), is_left_out)
+}
+
+/// An event to sort.
+struct Event<'a> {
+    at: f64,
+    kind: &'a str,
+    value: &'a Value,
+    is_left_out: bool,
+}
+
+/// Sorts the events of one side; each has its time, or 0. Those that `is_left_out` names, by type and value, count as
+/// never sent.
+fn sort<'a>(
+    side: Side,
+    events: impl Iterator<Item = (f64, &'a Value)>,
+    is_left_out: impl Fn(&str, &Value) -> bool,
+) -> Lanes {
+    let event = |(at, value): (f64, &'a Value)| {
+        let kind = value["type"].as_str().unwrap_or_default();
+        Event { at, kind, value, is_left_out: is_left_out(kind, value) }
+    };
+    let events: Vec<_> = events.map(event).collect();
     let mut labels = Labels::default();
     let mut lanes = Lanes::default();
-    for (place, (at, event)) in events.iter().enumerate() {
-        let kind = event["type"].as_str().unwrap_or_default();
+    for (place, Event { at, kind, value: event, is_left_out }) in events.iter().enumerate() {
+        if *is_left_out {
+            labels.left_out += usize::from(*kind == "message_end");
+            continue;
+        }
         let id = || event["toolCallId"].as_str().unwrap_or_default().to_owned();
-        match kind {
+        match *kind {
             "tool_execution_update" => {
                 output(side, event, lanes.output.entry(id()).or_default());
                 continue;
@@ -62,9 +100,9 @@ pub(super) fn sort<'a>(side: Side, events: impl Iterator<Item = (f64, &'a Value)
             "tool_execution_end" => lanes.running.retain(|running| *running != id()),
             _ => {}
         }
-        let step = Step { kind: kind.to_owned(), value: labels.shape(side, event), at: *at };
-        let next = events[place + 1..].iter().map(|(_, event)| *event).find(|event| !is_aside(event));
-        if is_commanded(event, next) { &mut lanes.commanded } else { &mut lanes.run }.push(step);
+        let step = Step { kind: (*kind).to_owned(), value: labels.shape(side, event), at: *at };
+        let next = events[place + 1..].iter().find(|next| !next.is_left_out && !is_aside(next.value));
+        if is_commanded(event, next.map(|next| next.value)) { &mut lanes.commanded } else { &mut lanes.run }.push(step);
     }
     lanes
 }
@@ -126,6 +164,8 @@ struct Labels {
     /// Messages since the last `agent_start`, and since the last `turn_start`.
     run: Vec<String>,
     turn: Vec<(String, String)>,
+    /// Messages left out since the last `agent_start`.
+    left_out: usize,
     /// Entry id that the last `message_start` announced.
     announced: Option<Value>,
 }
@@ -137,6 +177,7 @@ impl Labels {
         match kind {
             "agent_start" => {
                 self.run.clear();
+                self.left_out = 0;
                 json!({"type": kind})
             }
             "turn_start" => {
@@ -164,7 +205,11 @@ impl Labels {
                 let messages: Vec<_> = match side {
                     Side::Recorded => {
                         let count = event["messages"].as_array().map_or(0, Vec::len);
-                        if count == self.run.len() { self.run.clone() } else { vec![format!("{count} messages")] }
+                        if count == self.run.len() + self.left_out {
+                            self.run.clone()
+                        } else {
+                            vec![format!("{count} messages")]
+                        }
                     }
                     Side::Played => {
                         event["entryIds"].as_array().into_iter().flatten().map(|id| self.label(id)).collect()
@@ -317,8 +362,8 @@ mod tests {
             let events: Vec<_> =
                 recording.records.into_iter().filter(|record| record.is_event()).map(|record| record.message).collect();
             let played = in_full_view(&events);
-            let recorded = sort(Side::Recorded, events.iter().map(|event| (0.0, event)));
-            let played = sort(Side::Played, played.iter().map(|event| (0.0, event)));
+            let recorded = sort(Side::Recorded, events.iter().map(|event| (0.0, event)), |_, _| false);
+            let played = sort(Side::Played, played.iter().map(|event| (0.0, event)), |_, _| false);
             let values = |steps: Vec<Step>| steps.into_iter().map(|step| step.value).collect::<Vec<_>>();
             assert_eq!(values(played.run), values(recorded.run), "{name}");
             assert_eq!(values(played.commanded), values(recorded.commanded), "{name}");

@@ -7,6 +7,7 @@
 //! requests sent to the model. What differs on purpose is a row of `differences.json`, with its reason, and nothing
 //! else may differ; a row that no recording needs any more fails too. A step that cannot be performed is a failure.
 
+mod besides;
 mod canonical;
 mod compare;
 mod differences;
@@ -14,3 +15,4 @@ mod lanes;
 mod player;
 mod recording;
 mod report;
+mod requests;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use agentd_protocol::methods::REGISTRY;
 use serde_json::{Map, Value, json};
 
+use super::besides::{self, Beside};
 use super::canonical::Names;
-use super::differences::{Differences, Lane, Whose};
-use super::lanes::{self, Lanes, Side};
+use super::differences::{Differences, Whose};
+use super::lanes::{self, Lanes};
 use super::recording::{Dir, Record, Recording};
 use crate::fixtures;
 use crate::harness::{Client, Daemon, Home, PATIENCE};
@@ -18,10 +19,6 @@ use crate::model_server::{ModelServer, Script};
 
 /// pi's commands that switch the process to another session; only the pi wire emulates that.
 const SWITCHING: [&str; 4] = ["new_session", "fork", "clone", "switch_session"];
-
-/// Requests that follow a recorded command, so that what comes later can be compared: recording, id of the command,
-/// method, parameters. pi takes a word that is no thinking level for `off`; agentd refuses it.
-const BESIDES: &[(&str, &str, &str, &str)] = &[("models-thinking", "r13", "set_thinking_level", r#"{"level": "off"}"#)];
 
 /// What came out of a play.
 pub(super) struct Played {
@@ -37,7 +34,7 @@ pub(super) struct Played {
 
 /// Plays a recording, leaving out the commands in `skipped`.
 pub(super) async fn play(recording: &Recording, skipped: &[&str], differences: &Differences) -> Played {
-    let (script, gates) = recording.gated_script();
+    let (script, gates) = recording.gated_script(differences);
     let server = ModelServer::with_script(Script::parse(script));
     let home = prepare(recording, server.port());
     let mut daemon = Daemon::start(home);
@@ -61,13 +58,15 @@ pub(super) async fn play(recording: &Recording, skipped: &[&str], differences: &
         answers: BTreeMap::new(),
         sent: BTreeMap::new(),
     };
-    let stopped = player.run(daemon.home(), skipped).await.err();
+    let stopped = player.run(&daemon, skipped).await.err();
     let (events, answers) = (player.events, player.answers);
     drop(player.client);
     let stopped = stopped.or_else(|| if recording.ends_in_a_kill() { kill(&mut daemon) } else { end(&mut daemon) });
     let files = daemon.home().session_files();
     let sessions: Vec<_> = files.iter().map(|file| Home::lines(file)).collect();
-    let names = Names::played(daemon.home(), server.port(), &sessions);
+    let names = Names::played(daemon.home(), server.port(), &sessions, |entry| {
+        differences.is_dropped_entry(&recording.name, Whose::Agentd, entry)
+    });
     let requests =
         server.requests().iter().map(|request| json!({"path": request.path, "body": request.body})).collect();
     Played { events, answers, requests, sessions, names, stopped }
@@ -146,12 +145,12 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    async fn run(&mut self, home: &Home, skipped: &[&str]) -> Result<(), String> {
+    async fn run(&mut self, daemon: &Daemon, skipped: &[&str]) -> Result<(), String> {
         let unknown = self.recording.unknown_options();
         if !unknown.is_empty() {
             return Err(format!("cannot perform pi's options {unknown:?}"));
         }
-        let made = self.client.call("new_session", self.new_session(&home.cwd())).await;
+        let made = self.client.call("new_session", self.new_session(&daemon.home().cwd())).await;
         made.map_err(|error| format!("new_session failed: {error:?}"))?;
         let records = &self.recording.records;
         let commands: Vec<_> = records
@@ -169,7 +168,7 @@ impl Player<'_> {
             let (method, params) = request(&record.message)?;
             let id = self.client.request(&method, params).await;
             self.sent.insert(*index, id);
-            self.besides(*index, record).await?;
+            self.besides(daemon, *index, record).await?;
             if is_waiting(&method) {
                 continue;
             }
@@ -187,15 +186,17 @@ impl Player<'_> {
         self.reach(records.len()).await
     }
 
-    /// Sends what stands beside a command in [`BESIDES`].
-    async fn besides(&mut self, index: usize, record: &Record) -> Result<(), String> {
-        let is_meant = |(recording, command, _, _): &&(&str, &str, &str, &str)| {
-            *recording == self.recording.name && record.is_command(command)
-        };
-        let Some((_, _, method, params)) = BESIDES.iter().find(is_meant) else { return Ok(()) };
+    /// Does what stands beside a command.
+    async fn besides(&mut self, daemon: &Daemon, index: usize, record: &Record) -> Result<(), String> {
+        let Some(beside) = besides::of(&self.recording.name, record) else { return Ok(()) };
         self.until("the answer before it", |player| player.answers.contains_key(&index)).await?;
-        self.client.request(method, serde_json::from_str(params).expect("parameters")).await;
-        Ok(())
+        match beside {
+            Beside::Request { method, params } => {
+                self.client.request(method, serde_json::from_str(params).expect("parameters")).await;
+                Ok(())
+            }
+            Beside::SecondWriter { message } => besides::write_from_a_second_daemon(daemon, message).await,
+        }
     }
 
     /// Tells whether a command was sent while tools were running.
@@ -245,20 +246,11 @@ impl Player<'_> {
     }
 
     fn lanes_of(&self, records: &[Record]) -> Lanes {
-        let events = records.iter().filter(|record| record.is_event()).map(|record| (record.at, &record.message));
-        let mut lanes = lanes::sort(Side::Recorded, events);
-        lanes.run.retain(|step| !self.is_dropped(Whose::Pi, &step.kind, &step.value));
-        lanes
+        lanes::recorded(&self.recording.name, records, self.differences)
     }
 
     fn played_lanes(&self) -> Lanes {
-        let mut lanes = lanes::sort(Side::Played, self.events.iter().map(|event| (0.0, event)));
-        lanes.run.retain(|step| !self.is_dropped(Whose::Agentd, &step.kind, &step.value));
-        lanes
-    }
-
-    fn is_dropped(&self, whose: Whose, kind: &str, value: &Value) -> bool {
-        self.differences.is_dropped(&self.recording.name, Lane::Events, whose, kind, value)
+        lanes::played(&self.recording.name, &self.events, self.differences)
     }
 
     /// Reads messages until something is so.

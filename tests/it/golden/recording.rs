@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
+use super::canonical::Names;
+use super::differences::{Differences, Lane, Whose};
+use super::requests;
 use crate::fixtures;
 
 /// Who wrote a record of a transcript.
@@ -93,6 +96,11 @@ impl Recording {
         self.sessions[0].truncate(lines);
     }
 
+    /// Returns the names that its files give.
+    pub(super) fn entry_names(&self, differences: &Differences) -> Names {
+        Names::recorded(&self.sessions, |entry| differences.is_dropped_entry(&self.name, Whose::Pi, entry))
+    }
+
     /// Returns the names of all recordings, sorted.
     pub(super) fn names() -> Vec<String> {
         let mut names: Vec<_> = std::fs::read_dir(fixtures::folder().join("transcripts"))
@@ -120,7 +128,8 @@ impl Recording {
 
     /// Returns the model server's script with a gate wherever the client spoke while a reply was streaming, so that
     /// it speaks at the same place again however fast the machine is; and the gate of each such `in` record.
-    pub(super) fn gated_script(&self) -> (Value, BTreeMap<usize, String>) {
+    /// Replies to requests that the table gives to pi alone are left out; the others keep their numbers.
+    pub(super) fn gated_script(&self, differences: &Differences) -> (Value, BTreeMap<usize, String>) {
         let mut script = self.setup["scenario"].clone();
         let mut gates = BTreeMap::new();
         let mut open: Option<(usize, usize)> = None;
@@ -155,7 +164,25 @@ impl Recording {
                 _ => {}
             }
         }
+        self.leave_out_replies(&mut script, differences);
         (script, gates)
+    }
+
+    fn leave_out_replies(&self, script: &mut Value, differences: &Differences) {
+        let names = self.entry_names(differences);
+        let steps: Vec<_> = self.requests().iter().map(|request| requests::step(request, &names)).collect();
+        let is_left_out =
+            |(kind, step): &(String, Value)| differences.is_dropped(&self.name, Lane::Requests, Whose::Pi, kind, step);
+        let Some(first) = steps.iter().position(is_left_out) else { return };
+        let replies = script["replies"].as_array_mut().expect("replies");
+        for (index, reply) in replies.iter_mut().enumerate().skip(first) {
+            reply["id"] = json!(format!("chatcmpl-{}", index + 1));
+        }
+        let mut index = 0;
+        replies.retain(|_| {
+            index += 1;
+            !steps.get(index - 1).is_some_and(is_left_out)
+        });
     }
 
     /// Tells whether pi was killed at its end.

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::canonical::Names;
 use super::compare::{Comparison, Kinded, restrict};
-use super::differences::{Differences, Lane, Whose};
-use super::lanes::{self, Side, Step, settle_tool_ends};
+use super::differences::{Differences, Lane, Whose, entry_kind};
+use super::lanes::{self, settle_tool_ends};
 use super::player::{self, Played};
 use super::recording::{Dir, Recording};
+use super::requests;
 
 /// Recordings that are played, with the commands (by name or id) left out because their methods, or the dialects of
 /// their models, are still to come.
@@ -20,6 +21,7 @@ const PLAYED: &[(&str, &[&str])] = &[
     ("abort-mid-stream", &[]),
     ("abort-mid-tool", &[]),
     ("abort-mid-toolcall-args", &[]),
+    ("abort-with-queue", &[]),
     ("anthropic-tools", &[]),
     ("bash-tool", &[]),
     ("bash-truncation", &["bash"]),
@@ -54,6 +56,7 @@ const PLAYED: &[(&str, &[&str])] = &[
     ("stream-error-object", &[]),
     ("stream-malformed", &[]),
     ("thinking-tools-parallel", &["get_tree"]),
+    ("two-writers", &[]),
     ("unicode-text", &[]),
 ];
 
@@ -165,30 +168,21 @@ async fn outcome(name: &str, skipped: &[&str], differences: &Differences) -> Out
     let played = player::play(&recording, skipped, differences).await;
     outcome.problems.extend(played.stopped.clone());
     let mut comparison = Comparison { recording: name, differences, problems: Vec::new() };
-    let names = Names::recorded(&recording.sessions);
+    let names = recording.entry_names(differences);
     outcome.compared.insert("events", events(&recording, &names, &played, &mut comparison));
     outcome.compared.insert("answers", answers(&recording, skipped, &names, &played, &mut comparison));
     outcome.compared.insert("entries", entries(&recording, &names, &played, &mut comparison));
-    outcome.compared.insert("requests", requests(&recording, &names, &played, &mut comparison));
+    outcome.compared.insert("requests", requests_made(&recording, &names, &played, &mut comparison));
     outcome.problems.extend(comparison.problems);
     outcome.problems.extend(announced(&played));
     outcome
 }
 
 fn events(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
-    let events = recording.records.iter().filter(|record| record.is_event()).map(|record| (record.at, &record.message));
-    let recorded = lanes::sort(Side::Recorded, events);
-    let sorted = lanes::sort(Side::Played, played.events.iter().map(|event| (0.0, event)));
-    let kept = |whose: Whose, steps: Vec<Step>, comparison: &Comparison<'_>| {
-        let dropped = |step: &Step| {
-            comparison.differences.is_dropped(comparison.recording, Lane::Events, whose, &step.kind, &step.value)
-        };
-        steps.into_iter().filter(|step| !dropped(step)).collect::<Vec<_>>()
-    };
+    let recorded = lanes::recorded(&recording.name, &recording.records, comparison.differences);
+    let sorted = lanes::played(&recording.name, &played.events, comparison.differences);
     let mut count = 0;
-    for (recorded, sorted) in [(recorded.run, sorted.run), (recorded.commanded, sorted.commanded)] {
-        let mut recorded = kept(Whose::Pi, recorded, comparison);
-        let mut sorted = kept(Whose::Agentd, sorted, comparison);
+    for (mut recorded, mut sorted) in [(recorded.run, sorted.run), (recorded.commanded, sorted.commanded)] {
         settle_tool_ends(&mut recorded, &mut sorted);
         let recorded: Vec<_> = recorded.into_iter().map(|step| (step.kind, names.rewrite(&step.value))).collect();
         let sorted: Vec<_> = sorted.into_iter().map(|step| (step.kind, played.names.rewrite(&step.value))).collect();
@@ -253,46 +247,18 @@ fn reduced(command: &str, result: &Value, like: &Value) -> Value {
 }
 
 fn entries(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
-    let kinded = |entry: &Value| {
-        let kind = entry["type"].as_str().unwrap_or_default();
-        let role = entry["message"]["role"].as_str().map(|role| format!("/{role}")).unwrap_or_default();
-        format!("{kind}{role}")
-    };
     let steps = |sessions: &[Vec<Value>], names: &Names| -> Vec<Kinded> {
-        sessions.iter().flatten().map(|entry| (kinded(entry), names.rewrite(entry))).collect()
+        sessions.iter().flatten().map(|entry| (entry_kind(entry), names.rewrite(entry))).collect()
     };
     let recorded = comparison.keep(Lane::Entries, Whose::Pi, steps(&recording.sessions, names));
     let sorted = comparison.keep(Lane::Entries, Whose::Agentd, steps(&played.sessions, &played.names));
     comparison.steps(Lane::Entries, &recorded, &sorted)
 }
 
-/// Returns the text of a user message that has nothing else. pi sends it as a list of one part, agentd as a string,
-/// which is all that the chat templates of local servers know.
-fn only_text(message: &Value) -> Option<String> {
-    let parts = message["content"].as_array().filter(|_| message["role"] == "user")?;
-    let texts = parts.iter().map(|part| part["text"].as_str().filter(|_| part["type"] == "text"));
-    Some(texts.collect::<Option<Vec<_>>>()?.join("\n"))
-}
-
-fn requests(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
-    let step = |request: &Value, names: &Names| -> Kinded {
-        let mut body = request["body"].clone();
-        let is_chat = request["path"].as_str().is_some_and(|path| path.contains("/chat/completions"));
-        for message in body["messages"].as_array_mut().into_iter().flatten() {
-            if message["role"] == "system" {
-                message["content"] = json!("<system prompt>");
-            }
-            if let Some(text) = only_text(message).filter(|_| is_chat) {
-                message["content"] = json!(text);
-            }
-        }
-        for part in body.get_mut("system").and_then(Value::as_array_mut).into_iter().flatten() {
-            part["text"] = json!("<system prompt>");
-        }
-        ("request".to_owned(), names.rewrite(&json!({"path": request["path"], "body": body})))
-    };
-    let recorded: Vec<_> = recording.requests().iter().map(|request| step(request, names)).collect();
-    let sorted: Vec<_> = played.requests.iter().map(|request| step(request, &played.names)).collect();
+fn requests_made(recording: &Recording, names: &Names, played: &Played, comparison: &mut Comparison<'_>) -> usize {
+    let steps = |made: &[Value], names: &Names| made.iter().map(|request| requests::step(request, names)).collect();
+    let recorded = comparison.keep(Lane::Requests, Whose::Pi, steps(&recording.requests(), names));
+    let sorted: Vec<_> = steps(&played.requests, &played.names);
     comparison.steps(Lane::Requests, &recorded, &sorted)
 }
 

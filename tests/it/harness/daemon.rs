@@ -1,10 +1,11 @@
 //! A running `agentd serve`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,12 +40,17 @@ impl Daemon {
         Self { home, extra, child, starts: 1 }
     }
 
-    /// Starts a second daemon beside this one, with the same home but for what `extra` says.
-    pub(crate) fn start_beside<const N: usize>(&self, extra: [(&str, &str); N]) -> Self {
+    /// Starts a second daemon beside this one, with the same home and a socket of its own, and connects to it.
+    pub(crate) async fn start_second(&self) -> (Self, Client) {
         let home = Arc::clone(&self.home);
-        let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let runtime = home.root().join("run2");
+        DirBuilder::new().mode(0o700).create(&runtime).expect("make a runtime folder");
+        let socket = runtime.join("b.sock");
+        let path = |path: &Path| path.to_str().expect("a UTF-8 path").to_owned();
+        let extra = [("XDG_RUNTIME_DIR", path(&runtime)), ("AGENTD_SOCKET", path(&socket))];
+        let extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
         let child = spawn(&home, &extra, FIRST_BESIDE);
-        Self { home, extra, child, starts: FIRST_BESIDE + 1 }
+        (Self { home, extra, child, starts: FIRST_BESIDE + 1 }, Client::connect(&socket).await)
     }
 
     /// Returns the home.

@@ -1,7 +1,6 @@
 //! What waits in the queues is kept: without a prompt before, beside a second daemon, and at the cost of its size.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -54,13 +53,7 @@ async fn a_second_daemon_takes_nothing_from_the_first() {
     client.run("p").await;
     client.ok("follow_up", json!({"message": "one"})).await;
 
-    let runtime = first.home().root().join("run2");
-    fs::create_dir(&runtime).unwrap();
-    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
-    let socket = runtime.join("b.sock");
-    let second = first
-        .start_beside([("XDG_RUNTIME_DIR", runtime.to_str().unwrap()), ("AGENTD_SOCKET", socket.to_str().unwrap())]);
-    let mut other = Client::connect(&socket).await;
+    let (second, mut other) = first.start_second().await;
     let none = json!({"steering": [], "followUp": []});
     assert_eq!(queued(&mut other, &session).await, none, "what waits elsewhere is not its own");
     assert_eq!(other.err("follow_up", json!({"message": "no"})).await.kind(), "session_locked");
