@@ -53,7 +53,13 @@ impl<D: Decode> Reader<D> {
     ///
     /// # Errors
     /// When the response is an error or cannot be understood. `out` holds what came before.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
+        if self.sse.push_middle(bytes) { Ok(Flow::More) } else { self.decode(bytes, out) }
+    }
+
+    #[inline(never)]
+    fn decode(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<Flow, ProviderError> {
         let Self { sse, decoder, events, .. } = self;
         let mut flow = Ok(Flow::More);
         let pushed = sse.push(bytes, |event| {

@@ -67,6 +67,13 @@ impl SseParser {
         lines.push(bytes, |line, is_last| fields.line(line, is_last, &mut sink))
     }
 
+    /// Takes the next bytes if they are few and from the middle of a line, which is what most pieces are when a body
+    /// comes byte by byte. Returns whether it did; [`push`](Self::push) is for all others.
+    #[inline]
+    pub fn push_middle(&mut self, bytes: &[u8]) -> bool {
+        self.lines.keep_middle(bytes)
+    }
+
     /// Ends the stream and gives the event that its end may have cut to `sink`.
     ///
     /// The standard says to drop it, but some servers leave out the blank line after their last event. Whether it is
@@ -149,9 +156,13 @@ impl Fields {
 /// Returns where the first line ends.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < SMALL_PIECE {
-        return bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        return bytes.iter().position(|byte| is_line_end(*byte));
     }
     memchr::memchr2(b'\n', b'\r', bytes)
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// Returns the value of a line that is this field.
@@ -246,6 +257,22 @@ impl Lines {
             at = next + blank;
         }
         Ok(())
+    }
+
+    /// Keeps a small piece from the middle of a line, and returns whether it is one.
+    #[inline]
+    fn keep_middle(&mut self, bytes: &[u8]) -> bool {
+        let is_middle = bytes.len() < SMALL_PIECE
+            && !self.partial.is_empty()
+            && bytes.iter().all(|byte| !is_line_end(*byte))
+            && self.event_bytes + self.partial.len() + bytes.len() <= self.limit;
+        if is_middle {
+            match bytes {
+                [byte] => self.partial.push(*byte),
+                _ => self.partial.extend_from_slice(bytes),
+            }
+        }
+        is_middle
     }
 
     /// Keeps the beginning of a line for later.

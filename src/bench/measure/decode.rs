@@ -13,9 +13,18 @@ use crate::provider::reader::{Decode, Reader};
 use crate::provider::sse::SseParser;
 use crate::provider::{anthropic_messages, demo_spec, openai_completions};
 
-/// Sizes of the pieces in which a body comes: one byte, a packet, a TLS record, all at once.
-const PIECES: [(usize, &str); 5] =
-    [(1, "1 byte"), (64, "64 bytes"), (1400, "1,400 bytes"), (16 * 1024, "16 KiB"), (1_000_000, "1 MB")];
+/// Sizes of the pieces in which a body comes: a byte or a few, a packet, a TLS record, all at once.
+const PIECES: [(usize, &str); 7] = [
+    (1, "1 byte"),
+    (3, "3 bytes"),
+    (16, "16 bytes"),
+    (64, "64 bytes"),
+    (1400, "1,400 bytes"),
+    TLS_RECORD,
+    (1_000_000, "1 MB"),
+];
+/// The largest piece that comes over HTTPS.
+const TLS_RECORD: (usize, &str) = (16 * 1024, "16 KiB");
 /// Bytes that are repeated until the body is long enough. They hold whole events.
 const ROUND_BYTES: usize = 1_000_000;
 /// Least speed, in MB of body a second: hundreds of times what models write, so that reading never counts.
@@ -75,7 +84,7 @@ fn dialect<D: Decode>(
     let growth = process::peak()?.saturating_sub(before) as f64 / 1e6;
     rows.push(Row::new("  growth of memory", growth, "MB").target(MOST_MEMORY).note("peak RSS, over all of these"));
     let (mut parser, mut is_whole) = (SseParser::new(), true);
-    let cpu = timed(body, PIECES[3].0, total, |piece| is_whole &= parser.push(piece, |_| ()).is_ok())?;
+    let cpu = timed(body, TLS_RECORD.0, total, |piece| is_whole &= parser.push(piece, |_| ()).is_ok())?;
     if !is_whole {
         return Err(BenchError::Failed);
     }
