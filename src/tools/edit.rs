@@ -164,7 +164,7 @@ fn aborted_text() -> String {
 
 fn read(args: &EditArgs, base: &Base, target: &Path, gate: &Gate) -> Result<(Vec<u8>, Metadata), String> {
     let failed = |error: OpenError| open_text(&error, args, base, target);
-    let (file, metadata) = open_regular(target).map_err(failed)?;
+    let (file, metadata) = open_regular(target, Some(gate)).map_err(failed)?;
     if metadata.len() > EDIT_MAX_BYTES {
         return Err(too_large(&args.path, metadata.len()));
     }

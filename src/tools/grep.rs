@@ -183,7 +183,7 @@ impl Shown {
     }
 
     fn search_file(&mut self, path: &Path, matcher: &RegexMatcher, gate: &Gate) -> Result<(), String> {
-        let (file, _) = open_regular(path).map_err(|error| error.text("open", path))?;
+        let (file, _) = open_regular(path, Some(gate)).map_err(|error| error.text("open", path))?;
         let ended = AtomicBool::new(false);
         let mut searcher = lines::searcher(self.wanted.context);
         let lines = lines::search(&mut searcher, matcher, &file, self.wanted, Halt::new(gate, &ended))

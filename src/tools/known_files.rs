@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ring::digest::{Context, SHA256};
 
 use super::open::open_regular;
+use super::work::Gate;
 use crate::constants::{KNOWN_FILES, KNOWN_HASH_BYTES};
 
 /// The files that one session knows, by canonical path. Cheap to clone; clones share what is known. It lives as long as
@@ -92,9 +93,9 @@ impl KnownFiles {
 
     /// Tells whether the file that is there is another one than the session knows. One that is gone is not: there is
     /// nothing to read again, and nothing to lose.
-    pub(crate) fn is_other_on_disk(&self, target: &Path) -> bool {
+    pub(crate) fn is_other_on_disk(&self, target: &Path, gate: &Gate) -> bool {
         match target.symlink_metadata() {
-            Ok(metadata) if metadata.is_file() => self.differs(target, &metadata, || hash_of_file(target)),
+            Ok(metadata) if metadata.is_file() => self.differs(target, &metadata, || hash_of_file(target, gate)),
             // Writing it fails with better words.
             _ => false,
         }
@@ -172,8 +173,8 @@ pub(crate) fn hash_of(pieces: &[&[u8]]) -> Option<Hash> {
     hasher.finish()
 }
 
-fn hash_of_file(path: &Path) -> Option<Hash> {
-    let (file, _) = open_regular(path).ok()?;
+fn hash_of_file(path: &Path, gate: &Gate) -> Option<Hash> {
+    let (file, _) = open_regular(path, Some(gate)).ok()?;
     let mut content = Vec::new();
     // One byte more shows that there is too much of it.
     file.take(KNOWN_HASH_BYTES + 1).read_to_end(&mut content).ok()?;

@@ -1,14 +1,21 @@
-//! Opens files so that nothing can block: only regular files are opened, and never in blocking mode.
+//! Opens files so that nothing can block: only regular files are opened, and never in blocking mode. A file that is
+//! leased (a file server holds one back until its clients have written what they have) is waited for, as long as the
+//! call may take.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
 use super::node_error;
+use super::work::Gate;
+
+/// Pause between two looks at a leased file.
+const LEASE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why a file was not opened.
 #[derive(Debug)]
@@ -37,19 +44,32 @@ pub(crate) fn not_regular_text(kind: &str, path: &Path) -> String {
     format!("Not a regular file: '{}' is {kind}", path.display())
 }
 
-/// Opens a regular file for reading.
-pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata), OpenError> {
+/// Opens a regular file for reading. Without a gate a leased one is an error.
+pub(crate) fn open_regular(path: &Path, gate: Option<&Gate>) -> Result<(File, Metadata), OpenError> {
     // Looked at first, because opening a device can have effects of its own; looked at again once it is open, because
     // the name may have been taken by something else meanwhile.
     check_kind(&path.metadata().map_err(OpenError::Io)?)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
-        .open(path)
-        .map_err(OpenError::Io)?;
+    let file = open(OpenOptions::new().read(true), OFlag::empty(), path, gate).map_err(OpenError::Io)?;
     let metadata = file.metadata().map_err(OpenError::Io)?;
     check_kind(&metadata)?;
     Ok((file, metadata))
+}
+
+/// Opens something that was a regular file just now. The first attempt asks the holder of a lease to give it back.
+pub(crate) fn open(options: &mut OpenOptions, flags: OFlag, path: &Path, gate: Option<&Gate>) -> io::Result<File> {
+    let options = options.custom_flags((flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    loop {
+        match options.open(path) {
+            Err(error) if is_leased(&error) && gate.is_some_and(|gate| !gate.is_stopped()) => {
+                std::thread::sleep(LEASE_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn is_leased(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// Refuses all but regular files.

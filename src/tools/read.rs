@@ -78,7 +78,8 @@ enum Found {
 
 fn read(args: &ReadArgs, path: &Path, known_files: Option<KnownFiles>, gate: &Gate) -> Result<Found, ToolOutput> {
     let begun = known_files.map(|known| (known.now(), known));
-    let (mut file, metadata) = open_regular(path).map_err(|error| ToolOutput::error(error.text("access", path)))?;
+    let (mut file, metadata) =
+        open_regular(path, Some(gate)).map_err(|error| ToolOutput::error(error.text("access", path)))?;
     let mut head = [0; HEAD_BYTES];
     let head = read_head(&mut file, &mut head).map_err(|error| read_error(&error))?;
     if let Some(kind) = ImageKind::of(head) {

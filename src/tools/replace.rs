@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, FallocateFlags, OFlag, fallocate};
 use nix::unistd::linkat;
 
-use super::open::{OpenError, check_kind};
+use super::open::{OpenError, check_kind, open};
 use super::work::Gate;
 
 /// Links that are followed before a path counts as a loop (the kernel's limit).
@@ -80,12 +80,9 @@ fn replace_existing(
 ) -> Result<Option<Metadata>, ReplaceError> {
     check_kind(metadata).map_err(ReplaceError::Open)?;
     // Opening it tells whether we may write at all: a rename would get around a read-only file.
-    let old = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY).bits())
-        .open(target)
-        .or_else(|_| OpenOptions::new().write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(target))?;
+    let open_target = |options: &mut OpenOptions| open(options, OFlag::O_NOFOLLOW, target, Some(gate));
+    let old = open_target(OpenOptions::new().read(true).write(true))
+        .or_else(|_| open_target(OpenOptions::new().write(true)))?;
     let metadata = old.metadata()?;
     check_kind(&metadata).map_err(ReplaceError::Open)?;
     if metadata.nlink() == 1

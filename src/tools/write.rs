@@ -88,7 +88,7 @@ impl Named {
 }
 
 fn write(args: &WriteArgs, named: &Named, known_files: Option<&KnownFiles>, gate: &Gate) -> ToolOutput {
-    if known_files.is_some_and(|known| known.is_other_on_disk(&named.target)) {
+    if known_files.is_some_and(|known| known.is_other_on_disk(&named.target, gate)) {
         return ToolOutput::error(changed_text(&args.path));
     }
     if let Err(output) = make_folder(&named.path, gate) {

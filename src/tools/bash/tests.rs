@@ -88,7 +88,7 @@ async fn b093_an_abort_lets_no_further_command_run() {
         "echo begin; sleep 30 | true; touch ran",
         "echo begin; (sleep 30); touch ran & wait; touch ran",
     ] {
-        for _ in 0..5 {
+        for _ in 0..13 {
             let mut place = Place::new();
             place.cancel = CancellationToken::new();
             let (sender, mut receiver) = mpsc::channel(4);

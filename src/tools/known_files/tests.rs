@@ -129,9 +129,9 @@ fn a_read_does_not_undo_what_was_noted_meanwhile() {
     let metadata = path.metadata().unwrap();
     known.note_change(&path, Some(&metadata), &[b"n", b"ew"]);
     known.note_read(&path, &metadata, hash_of(&[b"old"]), since);
-    assert!(!known.is_other_on_disk(&path));
+    assert!(!known.is_other_on_disk(&path, &Gate::default()));
     known.note_read(&path, &metadata, hash_of(&[b"old"]), known.now());
-    assert!(known.is_other_on_disk(&path));
+    assert!(known.is_other_on_disk(&path, &Gate::default()));
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl Rules {
 
 /// Reads a file of rules that hold in `folder`; nothing when it cannot be read or holds none.
 fn read(folder: &Path, path: &Path) -> Option<Gitignore> {
-    let (file, _) = open_regular(path).ok()?;
+    let (file, _) = open_regular(path, None).ok()?;
     let text = read_text(&file).ok()?;
     let mut builder = GitignoreBuilder::new(folder);
     for line in text.trim_start_matches('\u{feff}').lines().filter(|line| globs::check_size(line).is_ok()) {

@@ -47,6 +47,15 @@ fn commands(daemon: &Daemon) -> Vec<i32> {
     daemon.home().processes().into_iter().filter(|pid| *pid != daemon.pid()).collect()
 }
 
+/// Waits until the command says that it is up.
+async fn until_up(client: &mut Client) {
+    let mut output = String::new();
+    while !output.contains("up\n") {
+        let event = client.events_until("tool_execution_update").await.pop().unwrap();
+        output.push_str(event["event"]["delta"].as_str().unwrap());
+    }
+}
+
 /// Waits until no command runs: a process that was killed takes a moment to be gone.
 async fn until_gone(daemon: &Daemon, what: &str) {
     let gone = async {
@@ -92,10 +101,10 @@ async fn b091_b093_an_abort_ends_what_ignores_signals_and_lets_no_further_comman
         "sleep 30 | true; touch ran",
         "trap '' TERM INT HUP; while :; do sleep 0.1; done; touch ran",
     ] {
-        server.push(command(&json!({"command": format!("echo begun; {list}")})));
+        server.push(command(&json!({"command": format!("echo up; {list}")})));
         client.new_session(daemon.home(), "fake/plain").await;
         client.ok("prompt", json!({"message": "x"})).await;
-        client.events_until("tool_execution_update").await;
+        until_up(&mut client).await;
         let begun = Instant::now();
         client.ok("abort", json!({})).await;
         let events = client.events_until("agent_settled").await;
@@ -204,10 +213,66 @@ async fn b105_sigterm_ends_the_commands_of_all_sessions() {
         server.push(command(&json!({"command": "setsid -f sleep 300; echo up; sleep 300"})));
         client.new_session(daemon.home(), "fake/plain").await;
         client.ok("prompt", json!({"message": "x"})).await;
-        client.events_until("tool_execution_update").await;
+        until_up(&mut client).await;
         clients.push(std::mem::replace(&mut client, daemon.connect().await));
     }
-    assert!(commands(&daemon).len() >= 3, "commands run in each: {:?}", commands(&daemon));
+    assert!(commands(&daemon).len() >= 6, "commands run in each: {:?}", commands(&daemon));
     assert!(daemon.terminate().success());
     until_gone(&daemon, "the commands").await;
+}
+
+#[tokio::test]
+async fn b105_a_kill_ends_the_shells_and_the_next_daemon_what_they_left() {
+    let server = ModelServer::replies(json!([]));
+    let (mut daemon, _client) = begin(&server).await;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        server.push(command(&json!({"command": "setsid -f sleep 300; echo up; sleep 301; touch ran"})));
+        let mut client = daemon.connect().await;
+        client.new_session(daemon.home(), "fake/plain").await;
+        client.ok("prompt", json!({"message": "x"})).await;
+        until_up(&mut client).await;
+        clients.push(client);
+    }
+    let is_child = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name in parentheses: the state, the parent.
+        let parent = stat.rsplit_once(')').and_then(|(_, facts)| facts.split(' ').nth(2));
+        parent == Some(daemon.pid().to_string().as_str())
+    };
+    let shells: Vec<i32> = commands(&daemon).into_iter().filter(is_child).collect();
+    assert_eq!(shells.len(), 3, "{:?}", commands(&daemon));
+    daemon.kill();
+    let shells_end = async {
+        while shells.iter().any(|shell| daemon.home().processes().contains(shell)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    bounded("the end of the shells", shells_end).await;
+    daemon.restart();
+    until_gone(&daemon, "what the shells left").await;
+    assert!(!daemon.home().cwd().join("ran").exists());
+}
+
+#[tokio::test]
+async fn b103_full_outputs_are_removed_when_they_are_old() {
+    let server = ModelServer::replies(json!([]));
+    let (mut daemon, mut client) = begin(&server).await;
+    let mut files = Vec::new();
+    for _ in 0..2 {
+        let (text, _) = told(&server, &daemon, &mut client, &json!({"command": "seq 2001"})).await;
+        let path = text.rsplit_once("Full output: ").unwrap().1.trim_end_matches(']');
+        files.push(std::path::PathBuf::from(path));
+    }
+    daemon.terminate();
+    let fifteen_days = std::time::SystemTime::now() - Duration::from_secs(15 * 24 * 60 * 60);
+    std::fs::File::options().write(true).open(&files[0]).unwrap().set_modified(fifteen_days).unwrap();
+    daemon.restart();
+    let removed = async {
+        while files[0].exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    bounded("the removal of the old file", removed).await;
+    assert!(files[1].exists());
 }

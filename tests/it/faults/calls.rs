@@ -12,20 +12,26 @@ pub(super) struct Calls {
     client: Client,
 }
 
+/// Makes a session with all tools.
+async fn begin_session(daemon: &Daemon, client: &mut Client) {
+    let tools = ["read", "bash", "edit", "write", "grep", "find", "ls"];
+    client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "fake/plain", "tools": tools})).await;
+}
+
 impl Calls {
     /// Starts everything.
     pub(super) async fn start() -> Self {
         let server = ModelServer::replies(json!([]));
         let daemon = Daemon::start(Home::with_models(&server));
         let mut client = daemon.connect().await;
-        client.new_session(daemon.home(), "fake/plain").await;
+        begin_session(&daemon, &mut client).await;
         Self { server, daemon, client }
     }
 
     /// Goes on in a new session of the same daemon. Returns the one before.
     pub(super) async fn other_session(&mut self) -> Client {
         let mut client = self.daemon.connect().await;
-        client.new_session(self.daemon.home(), "fake/plain").await;
+        begin_session(&self.daemon, &mut client).await;
         std::mem::replace(&mut self.client, client)
     }
 
@@ -39,16 +45,47 @@ impl Calls {
         self.daemon.home()
     }
 
+    /// Returns the daemon.
+    pub(super) fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
     /// Makes one call and returns its text, `Err` for one that failed.
     pub(super) async fn call(&mut self, tool: &str, args: Value) -> Result<String, String> {
         self.server.push(json!({"blocks": [{"tool": tool, "args": args}]}));
         self.server.push(json!({"text": "done"}));
         let events = self.client.run("go on").await;
         assert_eq!(events.last().unwrap()["event"]["reason"], "done", "{tool} {args}");
+        Self::result(&events)
+    }
+
+    fn result(events: &[Value]) -> Result<String, String> {
         let end = events.iter().map(|event| &event["event"]).find(|event| event["type"] == "tool_execution_end");
         let end = end.expect("the call has ended");
         let text = end["result"]["content"][0]["text"].as_str().expect("a text").to_owned();
         if end["isError"] == true { Err(text) } else { Ok(text) }
+    }
+
+    /// Makes a call and does not wait for it.
+    pub(super) async fn begin(&mut self, tool: &str, args: Value) {
+        self.server.push(json!({"blocks": [{"tool": tool, "args": args}]}));
+        self.client.ok("prompt", json!({"message": "go on"})).await;
+    }
+
+    /// Aborts the call that was begun and returns what became of it.
+    pub(super) async fn abort(&mut self) -> Result<String, String> {
+        self.client.ok("abort", json!({})).await;
+        let events = self.client.events_until("agent_settled").await;
+        assert_eq!(events.last().unwrap()["event"]["aborted"], true);
+        Self::result(&events)
+    }
+
+    /// Kills the daemon, starts it again and goes on in a new session.
+    pub(super) async fn kill_and_restart(&mut self) {
+        self.daemon.kill();
+        self.daemon.restart();
+        self.client = self.daemon.connect().await;
+        begin_session(&self.daemon, &mut self.client).await;
     }
 
     /// Reads a file.

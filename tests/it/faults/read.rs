@@ -1,11 +1,12 @@
 //! Reading: what is no file of data, ends of files, and what cannot be opened.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::calls::Calls;
+use super::lease::{Lease, WhenAsked};
 
 #[tokio::test]
 async fn b120_what_is_no_file_of_data_is_refused_at_once() {
@@ -52,6 +53,44 @@ async fn b126_what_cannot_be_opened_is_an_answer() {
         let text = calls.read(path).await.unwrap_err();
         assert!(text.contains(code), "{path:?}: {text}");
     }
+    // Root may read everything.
+    if !nix::unistd::geteuid().is_root() {
+        calls.home().write("closed", "secret");
+        std::fs::set_permissions(calls.home().cwd().join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
+        let text = calls.read("closed").await.unwrap_err();
+        assert!(text.contains("EACCES"), "{text}");
+    }
     calls.home().write("f", "still working");
     assert_eq!(calls.read("f").await.as_deref(), Ok("still working"));
+}
+
+/// Somebody else has the file and takes time to give it back, or takes it away meanwhile, or keeps it until the abort.
+#[tokio::test]
+async fn b126_a_file_that_is_held_back_is_waited_for_until_the_abort() {
+    let mut calls = Calls::start().await;
+    let path = calls.home().cwd().join("held");
+    calls.home().write("held", "one");
+    let held = Lease::take(&path, WhenAsked::GiveBack);
+    assert_eq!(calls.read("held").await.as_deref(), Ok("one"));
+    drop(held.until_asked());
+    let held = Lease::take(&path, WhenAsked::GiveBack);
+    calls.edit("held", &[("one", "two")]).await.unwrap();
+    drop(held.until_asked());
+    let held = Lease::take(&path, WhenAsked::GiveBack);
+    calls.call("write", json!({"path": "held", "content": "three"})).await.unwrap();
+    drop(held.until_asked());
+    for tool in ["read", "grep"] {
+        calls.home().write("held", "three");
+        let held = Lease::take(&path, WhenAsked::RemoveIt);
+        let text = calls.call(tool, json!({"path": "held", "pattern": "three"})).await.unwrap_err();
+        assert!(text.starts_with("ENOENT: "), "{tool}: {text}");
+        drop(held.until_asked());
+    }
+    calls.home().write("held", "four");
+    let held = Lease::take(&path, WhenAsked::KeepIt);
+    calls.begin("read", json!({"path": "held"})).await;
+    let held = held.until_asked();
+    assert_eq!(calls.abort().await, Err("Operation aborted".to_owned()));
+    drop(held);
+    assert_eq!(calls.read("held").await.as_deref(), Ok("four"));
 }

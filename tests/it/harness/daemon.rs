@@ -63,6 +63,13 @@ impl Daemon {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
+    /// Returns how much memory the daemon has by one of the lines of its `/proc/PID/status`, in bytes.
+    pub(crate) fn memory(&self, line: &str) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the daemon's status");
+        let size = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).expect("the line");
+        size.trim().trim_end_matches(" kB").parse::<usize>().expect("a size") * 1024
+    }
+
     /// Connects over the socket and says who the client is.
     pub(crate) async fn connect(&self) -> Client {
         let mut client = Client::connect(&self.home.socket()).await;

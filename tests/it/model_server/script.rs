@@ -115,6 +115,13 @@ pub(crate) enum Piece {
         /// The bytes in base64.
         base64: String,
     },
+    /// Text many times over, one socket write each.
+    Repeat {
+        /// The text.
+        repeat: String,
+        /// How often.
+        times: usize,
+    },
     /// Wait until the test releases a gate.
     Gate {
         /// Its name.
@@ -123,11 +130,12 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    /// Returns the bytes; `None` for a gate.
-    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+    /// Returns the bytes and how often they are sent; `None` for a gate.
+    pub(crate) fn bytes(&self) -> Option<(Vec<u8>, usize)> {
         match self {
-            Self::Text(text) => Some(text.clone().into_bytes()),
-            Self::Bytes { base64 } => Some(STANDARD.decode(base64).expect("base64 in a raw piece")),
+            Self::Text(text) => Some((text.clone().into_bytes(), 1)),
+            Self::Bytes { base64 } => Some((STANDARD.decode(base64).expect("base64 in a raw piece"), 1)),
+            Self::Repeat { repeat, times } => Some((repeat.clone().into_bytes(), *times)),
             Self::Gate { .. } => None,
         }
     }

@@ -401,8 +401,10 @@ impl Connection {
     async fn raw_pieces(&mut self, pieces: &[Piece], split: Option<usize>) -> io::Result<bool> {
         for piece in pieces {
             match piece.bytes() {
-                Some(bytes) => {
-                    for part in bytes.chunks(split.unwrap_or(usize::MAX)) {
+                Some((bytes, times)) => {
+                    for part in
+                        std::iter::repeat_n(&bytes, times).flat_map(|bytes| bytes.chunks(split.unwrap_or(usize::MAX)))
+                    {
                         self.writer.write_all(part).await?;
                         // Lets the reader run in between, so that it sees the pieces apart where it can.
                         tokio::task::yield_now().await;

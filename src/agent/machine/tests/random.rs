@@ -3,7 +3,7 @@
 use agentd_protocol::message::{Message, StopReason};
 use agentd_protocol::methods::{IfBusy, SessionStatus};
 
-use super::sim::{Sim, message};
+use super::sim::{Sim, message, user_text};
 use crate::agent::machine::{Failure, Input, Stop};
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
@@ -12,6 +12,10 @@ use crate::session::entry::EntryBody;
 struct Dice(u64);
 
 impl Dice {
+    fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -27,8 +31,37 @@ fn invariants_hold_in_random_sessions() {
     }
 }
 
+#[test]
+fn b170_steering_survives_an_abort_at_any_moment() {
+    for seed in 1..=200 {
+        let mut dice = Dice::of(seed);
+        let mut sim = Sim::new();
+        sim.begin("start");
+        sim.call_tools(&["x"]);
+        sim.disk_is_slow = dice.roll(2) == 0;
+        sim.steer("steered");
+        for _ in 0..dice.roll(20) {
+            if sim.is_writing() {
+                sim.end_write();
+            } else if let Some(tool) = sim.running.first().cloned() {
+                sim.finish_tool(tool.id.as_str());
+            } else if sim.request.is_some() {
+                sim.call_tools(&["x"]);
+            }
+        }
+        finish(&mut sim);
+        sim.begin("next");
+        for _ in 0..3 {
+            sim.answer("a");
+        }
+        assert!(sim.machine.is_idle() && sim.machine.queues().is_empty(), "seed {seed}: {:#?}", sim.log);
+        let said = sim.branch_texts();
+        assert_eq!(said.iter().filter(|text| *text == "user:steered").count(), 1, "seed {seed}: {said:#?}");
+    }
+}
+
 fn run(seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut dice = Dice::of(seed);
     let mut sim = Sim::new();
     let mut log = Vec::new();
     for _ in 0..60 {
@@ -48,10 +81,10 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
         20 => sim.disk_is_slow = true,
         21 => let_writes_end(sim),
         22..=23 => sim.end_write(),
-        0..=2 => sim.prompt("p"),
-        3 => sim.prompt_if("q", if dice.roll(2) == 0 { IfBusy::Steer } else { IfBusy::FollowUp }),
-        4 => sim.steer("s"),
-        5 => sim.follow_up("f"),
+        0..=2 => sim.prompt(&next_text(sim)),
+        3 => sim.prompt_if(&next_text(sim), if dice.roll(2) == 0 { IfBusy::Steer } else { IfBusy::FollowUp }),
+        4 => sim.steer(&next_text(sim)),
+        5 => sim.follow_up(&next_text(sim)),
         6 => sim.abort(),
         7 => {
             let reply = sim.reply_id();
@@ -67,12 +100,17 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
     }
 }
 
+/// A text that tells which answer its message gets.
+fn next_text(sim: &Sim) -> String {
+    format!("message {}", sim.replies + 1)
+}
+
 /// Rare by chance alone: a retry comes due while the write of something else is about to fail.
 fn disturb_retry(sim: &mut Sim, dice: &mut Dice) {
     match dice.roll(3) {
         0 => {
             sim.disk_is_slow = true;
-            sim.steer("s");
+            sim.steer(&next_text(sim));
         }
         1 => sim.break_disk(),
         _ => sim.retry_due(),
@@ -162,6 +200,20 @@ fn check(seed: u64, sim: &Sim, log: &[String]) {
     assert_eq!(answered.len(), count, "seed {seed}: something was answered twice: {log:#?}");
     assert_eq!(count as u64, sim.replies, "seed {seed}: something was not answered: {log:#?}");
     check_pairs(seed, sim);
+    check_accepted(seed, sim, log);
+}
+
+/// Every message that was accepted is said once or still waits, and one that was refused is nowhere.
+fn check_accepted(seed: u64, sim: &Sim, log: &[String]) {
+    let said = sim.branch_texts();
+    let waiting: Vec<String> = sim.machine.queues().iter().map(|queued| user_text(&queued.message)).collect();
+    for reply in &sim.messages {
+        let is_accepted = |outcome: &str| log.contains(&format!("reply {} {outcome}", reply.0));
+        let text = format!("user:message {}", reply.0);
+        let count = said.iter().chain(&waiting).filter(|other| **other == text).count();
+        let expected = usize::from(is_accepted("started") || is_accepted("queued"));
+        assert_eq!(count, expected, "seed {seed}: message {}: {said:#?} {waiting:#?} {log:#?}", reply.0);
+    }
 }
 
 /// Every tool result answers a call of the assistant message before it, and none twice.

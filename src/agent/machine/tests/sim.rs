@@ -29,6 +29,8 @@ pub(super) struct Sim {
     jobs: VecDeque<Effect>,
     rejected: Vec<String>,
     pub(super) replies: u64,
+    /// The replies to inputs that carry a message.
+    pub(super) messages: Vec<ReplyId>,
     pub(super) request: Option<RequestId>,
     pub(super) retry: Option<RetryId>,
     pub(super) running: Vec<Arc<ToolStart>>,
@@ -78,6 +80,7 @@ impl Sim {
             jobs: VecDeque::new(),
             rejected: Vec::new(),
             replies: 0,
+            messages: Vec::new(),
             request: None,
             retry: None,
             running: Vec::new(),
@@ -123,6 +126,12 @@ impl Sim {
     pub(super) fn reply_id(&mut self) -> ReplyId {
         self.replies += 1;
         ReplyId(self.replies)
+    }
+
+    fn message_id(&mut self) -> ReplyId {
+        let id = self.reply_id();
+        self.messages.push(id);
+        id
     }
 
     pub(super) fn feed(&mut self, input: Input) {
@@ -247,7 +256,7 @@ impl Sim {
     }
 
     pub(super) fn prompt_if(&mut self, text: &str, if_busy: IfBusy) {
-        let reply = self.reply_id();
+        let reply = self.message_id();
         self.feed(Input::Prompt { user: user(text, None), if_busy, reply });
     }
 
@@ -296,12 +305,12 @@ impl Sim {
     }
 
     pub(super) fn steer(&mut self, text: &str) {
-        let reply = self.reply_id();
+        let reply = self.message_id();
         self.feed(Input::Steer { user: user(text, None), reply });
     }
 
     pub(super) fn follow_up(&mut self, text: &str) {
-        let reply = self.reply_id();
+        let reply = self.message_id();
         self.feed(Input::FollowUp { user: user(text, None), reply });
     }
 
@@ -390,7 +399,7 @@ fn tool_end(text: &str) -> ToolEnd {
 fn describe_body(body: &EntryBody) -> String {
     match body {
         EntryBody::Message(message) => match &**message {
-            Message::User(user) => format!("user:{}", text_of(&user.content)),
+            Message::User(user) => user_text(user),
             Message::Assistant(assistant) => format!("assistant:{}", text_of(&assistant.content)),
             Message::ToolResult(result) => format!("toolResult:{}", result.tool_call_id),
             _ => "message".to_owned(),
@@ -398,6 +407,10 @@ fn describe_body(body: &EntryBody) -> String {
         EntryBody::ContextEdit { .. } => "context_edit".to_owned(),
         other => format!("{other:?}"),
     }
+}
+
+pub(super) fn user_text(user: &UserMessage) -> String {
+    format!("user:{}", text_of(&user.content))
 }
 
 fn text_of(content: &[ContentBlock]) -> String {
