@@ -120,6 +120,7 @@ fn changed(model: ModelDef, change: ModelDef) -> ModelDef {
         base_url: model.base_url,
         reasoning: change.reasoning.or(model.reasoning),
         thinking_level_map: merge(model.thinking_level_map, change.thinking_level_map),
+        prompt_cache: merge(model.prompt_cache, change.prompt_cache),
         input: change.input.or(model.input),
         cost: match (model.cost, change.cost) {
             (Some(old), Some(new)) => Some(CostDef {
@@ -232,6 +233,7 @@ fn make(def: &ModelDef, provider_def: &ProviderDef, provider: &Arc<ProviderSpec>
             context_window: def.context_window.unwrap_or(DEFAULT_CONTEXT_WINDOW),
             max_tokens: def.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
             thinking_level_map: def.thinking_level_map.clone(),
+            prompt_cache: def.prompt_cache.clone(),
             compat,
         },
     })

@@ -61,6 +61,7 @@ pub fn spec() -> ModelSpec {
             context_window: 128_000,
             max_tokens: 4096,
             thinking_level_map: None,
+            prompt_cache: None,
             compat: None,
         },
         provider: Arc::new(ProviderSpec {

@@ -74,6 +74,7 @@ mod tests {
             context_window: 128_000,
             max_tokens: 16_384,
             thinking_level_map: map,
+            prompt_cache: None,
             compat: None,
         }
     }

@@ -53,6 +53,8 @@ pub struct ModelDef {
     pub reasoning: Option<bool>,
     /// The provider's words for thinking levels.
     pub thinking_level_map: Option<Value>,
+    /// How long the provider keeps prompts in its cache.
+    pub prompt_cache: Option<Value>,
     /// Kinds of input.
     pub input: Option<Vec<String>>,
     /// Prices.

@@ -33,6 +33,10 @@ pub struct Model {
     /// The provider's words for thinking levels; `null` marks a level as unsupported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level_map: Option<Value>,
+    /// How long the provider keeps a prompt in its cache, in seconds: `short` and `long`, where configured. For clients
+    /// to show; the daemon sends nothing to keep a cache warm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache: Option<Value>,
     /// Quirks of the server (pi's `compat` object).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compat: Option<Value>,

@@ -241,8 +241,9 @@ fn one_variable_is_enough() {
 #[test]
 fn a_users_definition_stands_over_the_built_in_one() {
     let text = r#"{"providers": {"openai": {"baseUrl": "http://proxy/v1", "apiKey": "$PROXY_KEY", "headers": {"x-team": "$TEAM"},
-        "modelOverrides": {"gpt-5": {"name": "Five", "cost": {"output": 1}, "thinkingLevelMap": {"xhigh": "max"}}},
-        "models": [{"id": "gpt-4.1", "contextWindow": 5}, {"id": "mine"}]}}}"#;
+        "modelOverrides": {"gpt-5": {"name": "Five", "cost": {"output": 1}, "thinkingLevelMap": {"xhigh": "max"},
+          "promptCache": {"long": 2400}}},
+        "models": [{"id": "gpt-4.1", "contextWindow": 5, "promptCache": {"short": 120}}, {"id": "mine"}]}}}"#;
     let registry = Home::new(&[("models.json", text)]).registry();
     let env = env(&[("PROXY_KEY", "k")]);
     assert_eq!(
@@ -253,9 +254,11 @@ fn a_users_definition_stands_over_the_built_in_one() {
     assert_eq!((five.model.name.as_str(), five.model.cost.output, five.model.cost.input), ("Five", 1.0, 1.25));
     assert_eq!(five.model.base_url, "http://proxy/v1");
     assert_eq!(five.model.thinking_level_map, Some(serde_json::json!({"off": null, "xhigh": "max"})));
+    assert_eq!(five.model.prompt_cache, Some(serde_json::json!({"long": 2400})));
     assert_eq!(five.headers[0].0, "x-team");
     let (mine, _) = registry.resolve("openai/gpt-4.1", &env).unwrap();
     assert_eq!(mine.model.context_window, 5);
+    assert_eq!(mine.model.prompt_cache, Some(serde_json::json!({"short": 120})));
 }
 
 #[test]

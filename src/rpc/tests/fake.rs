@@ -418,6 +418,7 @@ fn model(name: &str) -> Model {
         context_window: 1,
         max_tokens: 1,
         thinking_level_map: None,
+        prompt_cache: None,
         compat: None,
     }
 }
