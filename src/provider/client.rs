@@ -79,9 +79,18 @@ impl ProviderClient {
         if request.spec.is_demo() {
             return self.paced(request, events, cancel).await;
         }
-        let client = self.clone();
-        let work = async move { client.paced(request, events, cancel).await };
-        self.network.run(work).await.unwrap_or_else(|Ended| Err(ProviderError::cancelled()))
+        let (client, cancelled) = (self.clone(), cancel.clone());
+        let work = self.network.run(async move { client.paced(request, events, cancel).await });
+        let wake = async {
+            cancelled.cancelled().await;
+            self.network.wake();
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            done = work => done.unwrap_or_else(|Ended| Err(ProviderError::cancelled())),
+            done = wake => done,
+        }
     }
 
     /// The pieces come one `Vec` for each read from the network, and go on as the pace allows.
@@ -92,13 +101,13 @@ impl ProviderClient {
         cancel: CancellationToken,
     ) -> Result<(), ProviderError> {
         let (pieces, from) = mpsc::channel(STREAM_BATCHES);
-        let (pace, stopped) = (request.pace.clone(), cancel.clone());
+        let (pace, network, stopped) = (request.pace.clone(), self.network.clone(), cancel.clone());
         let ask = async move { self.ask(&request, &pieces, &cancel).await };
         let pass_on = async move {
             // Whoever receives may be busy; what is left of a cancelled response is of no use.
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = pass_on(from, events, &pace) => {}
+                () = pass_on(from, events, &pace, &network) => {}
             }
         };
         tokio::join!(ask, pass_on).0

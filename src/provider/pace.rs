@@ -1,7 +1,8 @@
 //! How soon the pieces of a response are passed on.
 //!
 //! Whoever reads each delta as it comes pays for each. While nobody does, deltas are gathered for as long as readers
-//! of merged deltas wait anyway, and a session with a fast model costs next to nothing.
+//! of merged deltas wait anyway, and a session with a fast model costs next to nothing. Meanwhile the network may
+//! sleep, unless much comes: its buffers are not for that.
 
 use std::fmt;
 use std::pin::pin;
@@ -10,11 +11,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::network::Network;
 use super::stream::StreamEvent;
 use crate::constants::COALESCE_WINDOW;
 
 /// Deltas of this many bytes are passed on without waiting for more.
 const MAX_HELD_BYTES: usize = 64 * 1024;
+
+/// A response with no more bytes of deltas than this between two times that it is passed on is slow. The fastest models
+/// write a tenth of it.
+const SLOW_BYTES: usize = 4 * 1024;
 
 /// Tells, whenever asked, whether somebody wants each delta as it comes.
 #[derive(Clone)]
@@ -50,9 +56,13 @@ pub(super) async fn pass_on(
     mut from: mpsc::Receiver<Vec<StreamEvent>>,
     to: mpsc::Sender<Vec<StreamEvent>>,
     pace: &Pace,
+    network: &Network,
 ) {
     let mut held = Vec::new();
     let mut held_bytes = 0;
+    // A short response is not slow: its end would be waited for.
+    let mut is_slow = false;
+    let mut patience = None;
     let mut due = pin!(sleep_until(Instant::now()));
     loop {
         // Both branches are cancel-safe.
@@ -61,10 +71,12 @@ pub(super) async fn pass_on(
             () = &mut due, if !held.is_empty() => Some(Vec::new()),
         };
         let Some(batch) = batch else { break };
-        let can_wait = !batch.is_empty() && batch.iter().all(is_delta) && !pace.is_eager();
+        let is_due = batch.is_empty();
+        let can_wait = !is_due && batch.iter().all(is_delta) && !pace.is_eager();
         if can_wait {
             if held.is_empty() {
                 due.as_mut().reset(Instant::now() + COALESCE_WINDOW);
+                patience = is_slow.then(|| network.patience());
             }
             held_bytes += batch.iter().map(bytes).sum::<usize>();
         }
@@ -72,7 +84,9 @@ pub(super) async fn pass_on(
         if can_wait && held_bytes < MAX_HELD_BYTES {
             continue;
         }
+        is_slow = (is_slow || is_due) && held_bytes < SLOW_BYTES;
         held_bytes = 0;
+        drop(patience.take());
         if to.send(std::mem::take(&mut held)).await.is_err() {
             return;
         }
@@ -112,6 +126,7 @@ mod tests {
     struct Line {
         input: mpsc::Sender<Vec<StreamEvent>>,
         output: mpsc::Receiver<Vec<StreamEvent>>,
+        network: Network,
     }
 
     impl Line {
@@ -129,7 +144,8 @@ mod tests {
     fn line(pace: Pace) -> (Line, impl Future<Output = ()>) {
         let (input, from) = mpsc::channel(4);
         let (to, output) = mpsc::channel(64);
-        (Line { input, output }, async move { pass_on(from, to, &pace).await })
+        let network = Network::default();
+        (Line { input, output, network: network.clone() }, async move { pass_on(from, to, &pace, &network).await })
     }
 
     /// Runs a test beside the line.
@@ -178,12 +194,36 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_network_may_sleep_once_a_response_has_turned_out_to_be_slow() {
+        let (mut ends, work) = line(Pace::new(|| false));
+        let window = COALESCE_WINDOW + Duration::from_millis(1);
+        beside(work, async move {
+            ends.push(&[delta("a")]).await;
+            assert_eq!(ends.network.patient(), 0, "it may be short");
+            tokio::time::sleep(window).await;
+            assert_eq!(ends.out(), [1]);
+            ends.push(&[delta("b")]).await;
+            assert_eq!(ends.network.patient(), 1);
+            tokio::time::sleep(window).await;
+            assert_eq!((ends.out(), ends.network.patient()), (vec![1], 0), "nothing is held");
+            ends.push(&[delta("c")]).await;
+            ends.push(&[StreamEvent::BlockEnd { index: 0 }]).await;
+            assert_eq!((ends.out(), ends.network.patient()), (vec![2], 0));
+            ends.push(&[delta(&"x".repeat(SLOW_BYTES))]).await;
+            tokio::time::sleep(window).await;
+            ends.push(&[delta("d")]).await;
+            assert_eq!((ends.out(), ends.network.patient()), (vec![1], 0), "it is fast now");
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_end_passes_on_what_waits() {
         let (input, from) = mpsc::channel(4);
         let (to, mut output) = mpsc::channel(4);
         input.send(vec![delta("a")]).await.unwrap();
         drop(input);
-        pass_on(from, to, &Pace::new(|| false)).await;
+        pass_on(from, to, &Pace::new(|| false), &Network::default()).await;
         assert_eq!(output.recv().await, Some(vec![delta("a")]));
         assert_eq!(output.recv().await, None);
     }
