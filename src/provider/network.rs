@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// How long nothing wakes the thread while all its work can wait: a part of the time for which deltas are gathered, and
 /// less than anybody notices at the end of a response.
-const NAP: Duration = Duration::from_millis(12);
+const NAP: Duration = Duration::from_millis(20);
 
 /// The thread, started when it is first needed; it ends with the last clone. Cheap to clone.
 #[derive(Clone, Debug, Default)]
