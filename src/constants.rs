@@ -153,6 +153,11 @@ pub const MAX_IDLE_SESSIONS: usize = 256;
 pub const INDEX_SETTLE_LIMIT: Duration = Duration::from_millis(500);
 /// Most of a settings file that is read, in bytes: far above any real one.
 pub const MAX_SETTINGS_BYTES: u64 = 1024 * 1024;
+/// Changes of the list of sessions that are kept for those who watch it, in bytes: about a thousand rows.
+pub const LIST_LOG_BYTES: usize = 512 * 1024;
+/// How long a list waits until the change that it shows is numbered. That follows the write by itself; only where a
+/// second daemon has written to the index does nobody number it.
+pub const LIST_NUMBER_LIMIT: Duration = Duration::from_millis(200);
 /// Folder of the session files, in the state directory.
 pub const SESSIONS_DIR: &str = "sessions";
 /// The SQLite index, in the state directory.

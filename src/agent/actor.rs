@@ -45,7 +45,7 @@ use crate::clock;
 use crate::config::RequireRead;
 use crate::config::env::SessionEnv;
 use crate::provider::ModelSpec;
-use crate::ring::Ring;
+use crate::ring::{Doing, Ring};
 use crate::session::entry::Entry;
 use crate::session::rows::{SessionFacts, summarize};
 use crate::session::tree::SessionTree;
@@ -195,7 +195,8 @@ impl SessionActor {
     pub(crate) async fn run(mut self) {
         loop {
             self.advance();
-            self.facts.set(self.machine.status(), self.can_unload(), self.last_used, self.retry_at);
+            let doing = Doing { status: self.machine.status(), retry_at: self.retry_at };
+            self.facts.set(doing, self.has_file(), self.can_unload(), self.last_used);
             if self.closing && self.is_quiet() {
                 break;
             }

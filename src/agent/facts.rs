@@ -1,12 +1,21 @@
 //! The few facts of a live session that others read at any time, without its mailbox.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
+use agentd_protocol::SessionId;
 use agentd_protocol::methods::SessionStatus;
 
-/// Written by the actor after each step, read by the supervisor.
-#[derive(Debug, Default)]
+use crate::ring::{Doing, ListLog};
+
+/// Not said yet.
+const UNSAID: u8 = u8::MAX;
+
+/// Written by the actor after each step, read by the supervisor; those who watch the list of sessions hear of changes.
+#[derive(Debug)]
 pub struct LiveFacts {
+    id: SessionId,
+    list_log: Arc<ListLog>,
     status: AtomicU8,
     can_unload: AtomicBool,
     last_used: AtomicI64,
@@ -15,13 +24,27 @@ pub struct LiveFacts {
 }
 
 impl LiveFacts {
-    /// Says what the session is doing, whether it may be unloaded, when something last happened, and when a failed
-    /// request is tried again.
-    pub(crate) fn set(&self, status: SessionStatus, can_unload: bool, now_ms: i64, retry_at: Option<i64>) {
-        self.retry_at.store(retry_at.unwrap_or(0), Ordering::Relaxed);
-        self.status.store(status_number(status), Ordering::Relaxed);
+    /// Makes the facts of a session of which nothing is known yet.
+    pub(crate) fn new(id: SessionId, list_log: Arc<ListLog>) -> Self {
+        Self {
+            id,
+            list_log,
+            status: AtomicU8::new(UNSAID),
+            can_unload: AtomicBool::new(false),
+            last_used: AtomicI64::new(0),
+            retry_at: AtomicI64::new(0),
+        }
+    }
+
+    /// Says what the session is doing, whether it has a file and may be unloaded, and when something last happened.
+    pub(crate) fn set(&self, doing: Doing, has_file: bool, can_unload: bool, now_ms: i64) {
+        let retry_at = self.retry_at.swap(doing.retry_at.unwrap_or(0), Ordering::Relaxed);
+        let status = self.status.swap(status_number(doing.status), Ordering::Relaxed);
         self.can_unload.store(can_unload, Ordering::Relaxed);
         self.last_used.store(now_ms, Ordering::Relaxed);
+        if (status, retry_at) != (status_number(doing.status), doing.retry_at.unwrap_or(0)) {
+            self.list_log.set_doing(&self.id, doing, has_file);
+        }
     }
 
     /// Returns what the session is doing.
@@ -42,11 +65,6 @@ impl LiveFacts {
     /// Tells whether the session is idle, unattached and has nothing queued.
     pub fn can_unload(&self) -> bool {
         self.can_unload.load(Ordering::Relaxed)
-    }
-
-    /// Returns when a failed request is tried again, in milliseconds since the epoch.
-    pub fn retry_at(&self) -> Option<i64> {
-        Some(self.retry_at.load(Ordering::Relaxed)).filter(|at| *at != 0)
     }
 
     /// Returns when something last happened, in milliseconds since the epoch.

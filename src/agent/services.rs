@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::clock;
 use crate::config::Config;
 use crate::constants::RING_BUDGET_BYTES;
 use crate::exec::{Spawner, SpawnerOptions};
 use crate::provider::{Catalog, ProviderClient};
-use crate::ring::RingBudget;
+use crate::ring::{ListLog, RingBudget};
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
 use crate::tasks::Tasks;
@@ -32,6 +33,8 @@ pub struct Services {
     pub file_locks: FileLocks,
     /// Lists sessions.
     pub index: Index,
+    /// Numbers the changes of that list.
+    pub list_log: Arc<ListLog>,
     /// Bounds the events held for replay.
     pub ring_budget: Arc<RingBudget>,
 }
@@ -47,6 +50,9 @@ impl Services {
         for notice in models.registry().notices() {
             tracing::warn!("{notice}");
         }
+        // Numbers of microseconds: one that a client has from an earlier daemon is smaller than all of this one, and
+        // every program reads them exactly.
+        let list_log = ListLog::new(u64::try_from(clock::now_ms()).unwrap_or_default().saturating_mul(1000));
         Ok(Self {
             tasks,
             provider: ProviderClient::with_clocks(config.provider_clocks),
@@ -55,7 +61,8 @@ impl Services {
             spawner: Spawner::new(spawner)?,
             writer: Writer::new(config.paths.owners_dir(), program, Some(config.paths.socket.clone())),
             file_locks: FileLocks::default(),
-            index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()]),
+            index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()], list_log.clone()),
+            list_log,
             ring_budget: RingBudget::new(RING_BUDGET_BYTES),
             config,
         })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agentd_protocol::error_code::ErrorKind;
 use agentd_protocol::{Seq, SessionId};
 
-use super::conn::{Conn, Held, Hold};
+use super::conn::{Conn, Held, Hold, Stream};
 use super::error_map::Failure;
 use super::outbox::Effect;
 use super::server::Core;
@@ -32,6 +32,7 @@ pub(super) struct CallState {
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) reflects: Option<(SessionId, Seq)>,
+    pub(super) reflects_list: Option<u64>,
     pub(super) effect: Option<Effect>,
     pub(super) hold: Option<Hold>,
 }
@@ -114,8 +115,19 @@ impl Call {
 
     /// Keeps events of a session that no answer needs behind the answer.
     pub(super) fn hold(&self, id: &SessionId) {
-        let hold = self.conn().hold(id, Held::Request);
+        let hold = self.conn().hold(Stream::Session(id.clone()), Held::Request);
         self.outcome().hold = Some(hold);
+    }
+
+    /// Keeps changes of the list that no answer needs behind the answer.
+    pub(super) fn hold_list(&self) {
+        let hold = self.conn().hold(Stream::List, Held::Request);
+        self.outcome().hold = Some(hold);
+    }
+
+    /// Makes the changes of the list up to `list_seq` be written before the answer.
+    pub(super) fn reflects_list(&self, list_seq: u64) {
+        self.outcome().reflects_list = Some(list_seq);
     }
 
     /// Makes the events of a session up to `seq` be written before the answer.

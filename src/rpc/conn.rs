@@ -21,7 +21,7 @@ pub(super) struct Conn {
     pid: Option<i32>,
     about: Mutex<About>,
     sessions: Mutex<HashMap<SessionId, Attached>>,
-    held: Mutex<Vec<(SessionId, Held)>>,
+    held: Mutex<Vec<(Stream, Held)>>,
     framing: AtomicU8,
     bytes_out: AtomicU64,
     /// Its answers.
@@ -69,7 +69,7 @@ impl Conn {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<(SessionId, Held)>> {
+    fn held(&self) -> MutexGuard<'_, Vec<(Stream, Held)>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,20 +140,25 @@ impl Conn {
         self.sessions().drain().map(|(_, attached)| attached.handle).collect()
     }
 
-    /// Holds back events of a session until the hold ends.
-    pub(super) fn hold(self: &Arc<Self>, id: &SessionId, held: Held) -> Hold {
-        self.held().push((id.clone(), held));
-        Hold { conn: Arc::downgrade(self), session: id.clone(), held }
+    /// Holds back events of a stream until the hold ends.
+    pub(super) fn hold(self: &Arc<Self>, stream: Stream, held: Held) -> Hold {
+        self.held().push((stream.clone(), held));
+        Hold { conn: Arc::downgrade(self), stream, held }
     }
 
     /// Tells whether events of a session that no answer needs are held back.
     pub(super) fn is_held(&self, id: &SessionId) -> bool {
-        self.held().iter().any(|(held, _)| held == id)
+        self.held().iter().any(|(held, _)| held.is_of(id))
+    }
+
+    /// Tells whether changes of the list that no answer needs are held back.
+    pub(super) fn is_list_held(&self) -> bool {
+        self.held().iter().any(|(held, _)| *held == Stream::List)
     }
 
     /// Tells whether all events of a session are held back.
     pub(super) fn is_attaching(&self, id: &SessionId) -> bool {
-        self.held().iter().any(|(held, why)| held == id && *why == Held::Attach)
+        self.held().iter().any(|(held, why)| held.is_of(id) && *why == Held::Attach)
     }
 
     /// Returns the framing that the client was last heard to speak.
@@ -186,10 +191,25 @@ impl Conn {
     }
 }
 
-/// Why events of a session are held back.
+/// What a connection can be sent besides answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Events of a session.
+    Session(SessionId),
+    /// Changes of the list of sessions.
+    List,
+}
+
+impl Stream {
+    fn is_of(&self, session: &SessionId) -> bool {
+        matches!(self, Self::Session(id) if id == session)
+    }
+}
+
+/// Why events are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// A request to the session is being served: its answer is to stand in the stream where its `seq` is.
+    /// A request about it is being served: its answer is to stand in the stream where its number is.
     Request,
     /// The attachment is about to be replaced: what is written of the old one past the new one's cursor would come
     /// twice.
@@ -199,7 +219,7 @@ pub(super) enum Held {
 /// Ends holding back events when dropped.
 pub(super) struct Hold {
     conn: Weak<Conn>,
-    session: SessionId,
+    stream: Stream,
     held: Held,
 }
 
@@ -207,7 +227,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let Some(conn) = self.conn.upgrade() else { return };
         let mut held = conn.held();
-        if let Some(at) = held.iter().position(|(id, held)| *id == self.session && *held == self.held) {
+        if let Some(at) = held.iter().position(|(stream, held)| *stream == self.stream && *held == self.held) {
             held.swap_remove(at);
         }
         drop(held);

@@ -84,7 +84,7 @@ pub(super) fn batch(shared: &Arc<Shared>, conn: &Arc<Conn>, items: &[Item<'_>]) 
         let mut bytes = 0;
         for item in items {
             let id = item.id.clone();
-            let Outgoing { body, reflects, effects, holds } = if bytes > MAX_BATCH_ANSWER_BYTES {
+            let Outgoing { body, reflects, reflects_list, effects, holds } = if bytes > MAX_BATCH_ANSWER_BYTES {
                 let text = format!("the answers of this batch are over {MAX_BATCH_ANSWER_BYTES} bytes; ask singly");
                 failed(id.as_ref().map(|id| id.get()), Failure::new(ErrorKind::InvalidRequest, text))
             } else {
@@ -93,6 +93,7 @@ pub(super) fn batch(shared: &Arc<Shared>, conn: &Arc<Conn>, items: &[Item<'_>]) 
             bytes += body.as_ref().map_or(0, Vec::len);
             answers.extend(body);
             all.reflects.extend(reflects);
+            all.reflects_list = all.reflects_list.max(reflects_list);
             all.effects.extend(effects);
             all.holds.extend(holds);
         }
@@ -136,6 +137,7 @@ fn call(shared: &Arc<Shared>, conn: &Arc<Conn>, request: &Request<'_>, in_batch:
         Outgoing {
             body: raw_id.map(|id| with_id(id, &answer)),
             reflects: outcome.reflects.into_iter().collect(),
+            reflects_list: outcome.reflects_list,
             effects: outcome.effect.into_iter().collect(),
             holds: outcome.hold.into_iter().collect(),
         }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::conn::Hold;
 use crate::agent::handle::SessionHandle;
 use crate::constants::MAX_UNSENT_ANSWER_BYTES;
-use crate::ring::Subscription;
+use crate::ring::{ListWatch, Subscription};
 
 /// One answer (or the answer of a batch) and what goes with it.
 #[derive(Default)]
@@ -21,9 +21,11 @@ pub(super) struct Outgoing {
     pub(super) body: Option<Vec<u8>>,
     /// Events of these sessions are written up to these numbers first.
     pub(super) reflects: Vec<(SessionId, Seq)>,
+    /// Changes of the list of sessions are written up to this number first.
+    pub(super) reflects_list: Option<u64>,
     /// Done once the answer is written.
     pub(super) effects: Vec<Effect>,
-    /// Later events of these sessions stand behind the answer.
+    /// Later events of these stand behind the answer.
     pub(super) holds: Vec<Hold>,
 }
 
@@ -47,6 +49,8 @@ pub(super) enum Effect {
     },
     /// No more events of a session follow.
     Detach(SessionId),
+    /// Changes of the list of sessions follow, read here; or none any more.
+    Watch(Option<ListWatch>),
 }
 
 impl Effect {
@@ -54,7 +58,7 @@ impl Effect {
     pub(super) fn attaches(&self, session: &SessionId) -> Option<Seq> {
         match self {
             Self::Attach { handle, subscription, .. } if handle.id() == session => Some(subscription.position()),
-            Self::Attach { .. } | Self::Detach(_) => None,
+            Self::Attach { .. } | Self::Detach(_) | Self::Watch(_) => None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What connections need of the supervisor.
 
+use std::sync::Arc;
+
 use agentd_protocol::SessionId;
 use agentd_protocol::methods::{GetAvailableModelsResult, ListSessionsParams, ListSessionsResult};
 use futures_util::FutureExt;
@@ -7,6 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::agent::handle::SessionHandle;
 use crate::config::env::SessionEnv;
+use crate::ring::ListLog;
 use crate::supervisor::{NewSession, Supervisor, SupervisorError};
 
 /// A future that gives a result of the supervisor.
@@ -20,6 +23,8 @@ pub trait Sessions: Send + Sync + 'static {
     fn open<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionHandle>;
     /// Lists sessions.
     fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult>;
+    /// Returns the changes of that list.
+    fn list_log(&self) -> &Arc<ListLog>;
     /// Returns the models that an environment has keys for.
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
     /// Returns the models that a session has keys for.
@@ -58,6 +63,10 @@ impl Sessions for Supervisor {
 
     fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult> {
         Supervisor::list(self, params).boxed()
+    }
+
+    fn list_log(&self) -> &Arc<ListLog> {
+        Supervisor::list_log(self)
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

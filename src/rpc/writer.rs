@@ -21,7 +21,7 @@ use super::outbox::{Effect, Outgoing};
 use super::server::Core;
 use crate::agent::handle::{AttachRequest, Attached, SessionHandle};
 use crate::constants::{WRITE_BATCH_BYTES, WRITE_BUFFER_KEEP_BYTES};
-use crate::ring::{Pull, Subscription, Token, detached_frame, lagged_frame};
+use crate::ring::{ListWatch, Pull, Subscription, Token, detached_frame, lagged_frame};
 
 /// See the module.
 pub(super) struct Writer<W> {
@@ -30,6 +30,8 @@ pub(super) struct Writer<W> {
     stream: W,
     answers: VecDeque<Outgoing>,
     readers: Vec<Reader>,
+    /// What the connection reads of the list of sessions.
+    list: Option<ListReader>,
     /// Which reader has its turn.
     turn: usize,
     recovering: FuturesUnordered<BoxFuture<'static, Recovered>>,
@@ -44,6 +46,12 @@ pub(super) struct Writer<W> {
 struct Reader {
     handle: SessionHandle,
     source: Source,
+    is_ready: bool,
+}
+
+/// What the connection reads of the list of sessions.
+struct ListReader {
+    watch: ListWatch,
     is_ready: bool,
 }
 
@@ -80,6 +88,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             stream,
             answers: VecDeque::new(),
             readers: Vec::new(),
+            list: None,
             turn: 0,
             recovering: FuturesUnordered::new(),
             generation: 0,
@@ -147,6 +156,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 reader.is_ready |= ready.contains(&subscription.token());
             }
         }
+        if let Some(list) = &mut self.list {
+            list.is_ready |= ready.contains(&list.watch.token());
+        }
     }
 
     fn collect_answers(&mut self) {
@@ -187,7 +199,18 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 Some(_) => {}
             }
         }
-        Due::Now
+        match answer.reflects_list {
+            Some(until) => self.list_due(until),
+            None => Due::Now,
+        }
+    }
+
+    fn list_due(&mut self, until: u64) -> Due {
+        self.pull_list(Some(until));
+        match &self.list {
+            Some(list) if list.watch.position() < until => Due::AfterMore,
+            _ => Due::Now,
+        }
     }
 
     fn position(&self, at: usize) -> Seq {
@@ -197,16 +220,21 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }
     }
 
-    /// Gives each ready subscription its turn, until there is enough for one write.
+    /// Gives each ready subscription, and the list of sessions, its turn, until there is enough for one write.
     fn collect_events(&mut self) {
-        let count = self.readers.len();
+        // The list comes after the last of the others.
+        let count = self.readers.len() + usize::from(self.list.is_some());
         for _ in 0..count {
             if self.out.len() >= WRITE_BATCH_BYTES {
                 return;
             }
             self.turn = (self.turn + 1) % count;
             let at = self.turn;
-            if self.readers[at].is_ready && !self.conn.is_held(self.readers[at].handle.id()) {
+            if at == self.readers.len() {
+                if self.list.as_ref().is_some_and(|list| list.is_ready) && !self.conn.is_list_held() {
+                    self.pull_list(None);
+                }
+            } else if self.readers[at].is_ready && !self.conn.is_held(self.readers[at].handle.id()) {
                 self.pull(at, None);
             }
         }
@@ -216,10 +244,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     fn pull(&mut self, at: usize, until: Option<Seq>) -> Option<Pull> {
         let Source::Subscription(subscription) = &mut self.readers[at].source else { return None };
         let pull = subscription.pull(&mut self.frames, WRITE_BATCH_BYTES, until);
-        let framing = self.conn.framing();
-        for frame in self.frames.drain(..) {
-            framing.encode(&frame, &mut self.out);
-        }
+        self.encode_frames();
         match pull {
             Pull::More => self.readers[at].is_ready = true,
             Pull::Empty => self.readers[at].is_ready = false,
@@ -229,6 +254,20 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             }
         }
         Some(pull)
+    }
+
+    /// Puts changes of the list into the buffer, if the client watches it.
+    fn pull_list(&mut self, until: Option<u64>) {
+        let Some(list) = &mut self.list else { return };
+        list.is_ready = list.watch.pull(&mut self.frames, WRITE_BATCH_BYTES, until) == Pull::More;
+        self.encode_frames();
+    }
+
+    fn encode_frames(&mut self) {
+        let framing = self.conn.framing();
+        for frame in self.frames.drain(..) {
+            framing.encode(&frame, &mut self.out);
+        }
     }
 
     fn apply(&mut self, effect: Effect) {
@@ -248,6 +287,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             Effect::Detach(session) => {
                 self.readers.retain(|reader| *reader.handle.id() != session);
             }
+            Effect::Watch(watch) => self.list = watch.map(|watch| ListReader { watch, is_ready: true }),
         }
     }
 

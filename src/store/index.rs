@@ -30,8 +30,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agentd_protocol::SessionId;
+use agentd_protocol::methods::{SessionRow, SessionStatus};
 
 use crate::constants::INDEX_SETTLE_LIMIT;
+use crate::ring::ListLog;
 use crate::session::rows::SessionFacts;
 use query::Reader;
 use writer::{Job, Writer};
@@ -105,6 +107,27 @@ pub struct IndexRow {
     pub duplicate_of: Option<SessionId>,
 }
 
+impl IndexRow {
+    /// Returns the row as clients see it, but for what the session is doing, which the index does not know.
+    pub fn into_listed(self) -> SessionRow {
+        SessionRow {
+            session_id: self.session_id,
+            session_file: Some(self.path.display().to_string()),
+            cwd: self.cwd,
+            name: self.name,
+            first_message: self.first_message,
+            created: self.created,
+            modified: self.modified,
+            message_count: self.message_count,
+            model: self.model,
+            cost: self.cost,
+            status: SessionStatus::Unloaded,
+            retry_at: None,
+            duplicate_of: self.duplicate_of,
+        }
+    }
+}
+
 /// A page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListPage {
@@ -114,8 +137,8 @@ pub struct ListPage {
     pub next_cursor: Option<String>,
     /// Rows over all pages.
     pub total: u64,
-    /// Number of the last change of the list that the page reflects. Grows with every change, over restarts, too.
-    pub list_seq: u64,
+    /// How many changes of the list the index had counted; zero when there is no index. Grows over restarts, too.
+    pub revision: u64,
 }
 
 /// What the index is doing, in words for people.
@@ -135,20 +158,20 @@ impl Status {
 impl Default for Index {
     /// Returns an index in memory that looks into no folder.
     fn default() -> Self {
-        Self::start(None, Vec::new())
+        Self::start(None, Vec::new(), ListLog::new(0))
     }
 }
 
 impl Index {
     /// Opens the index of the sessions below `roots` and begins to compare it with their files. Never fails and does
-    /// not wait: opening, mending and filling happen on the index's own threads.
-    pub fn open(path: &Path, roots: Vec<PathBuf>) -> Self {
-        Self::start(Some(path.to_owned()), roots)
+    /// not wait: opening, mending and filling happen on the index's own threads. `log` is told what becomes of the rows.
+    pub fn open(path: &Path, roots: Vec<PathBuf>, log: Arc<ListLog>) -> Self {
+        Self::start(Some(path.to_owned()), roots, log)
     }
 
-    fn start(path: Option<PathBuf>, roots: Vec<PathBuf>) -> Self {
+    fn start(path: Option<PathBuf>, roots: Vec<PathBuf>, log: Arc<ListLog>) -> Self {
         let reader = Arc::new(Reader::default());
-        let writer = Writer::start(path, roots, Arc::clone(&reader));
+        let writer = Writer::start(path, roots, Arc::clone(&reader), log);
         Self(Arc::new(Shared { writer, reader }))
     }
 

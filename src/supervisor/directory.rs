@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agentd_protocol::SessionId;
-use agentd_protocol::methods::{ListSessionsParams, ListSessionsResult, SessionRow, SessionStatus};
+use agentd_protocol::methods::{ListSessionsParams, ListSessionsResult, SessionRow};
 use tokio::sync::OnceCell;
 
 use super::error::SupervisorError;
@@ -16,7 +16,8 @@ use crate::agent::handle::SessionHandle;
 use crate::agent::services::Services;
 use crate::config::env::SessionEnv;
 use crate::constants::{INDEX_SETTLE_LIMIT, MAX_IDLE_SESSIONS};
-use crate::store::index::ListQuery;
+use crate::ring::{Doing, ListLog};
+use crate::store::index::{IndexRow, ListQuery};
 
 /// Finds, opens, makes and lists sessions. Cheap to clone.
 #[derive(Clone)]
@@ -103,6 +104,8 @@ impl Supervisor {
         let is_over = |cell: &Arc<OnceCell<Live>>| cell.get().is_some_and(|live| live.handle.is_closed());
         if sessions.get(id).is_some_and(is_over) {
             sessions.remove(id);
+            // Before another one can take its place and say what that does.
+            self.0.services.list_log.set_doing(id, Doing::UNLOADED, false);
         }
     }
 
@@ -152,31 +155,14 @@ impl Supervisor {
         let index = &self.0.services.index;
         drop(tokio::time::timeout(INDEX_SETTLE_LIMIT, index.settled()).await);
         let page = index.list(query).await?;
-        let sessions = page
-            .rows
-            .into_iter()
-            .map(|row| {
-                let live = self.live(&row.session_id);
-                let status = live.as_ref().map_or(SessionStatus::Unloaded, |live| live.facts.status());
-                let retry_at = live.and_then(|live| live.facts.retry_at());
-                SessionRow {
-                    session_id: row.session_id,
-                    session_file: Some(row.path.display().to_string()),
-                    cwd: row.cwd,
-                    name: row.name,
-                    first_message: row.first_message,
-                    created: row.created,
-                    modified: row.modified,
-                    message_count: row.message_count,
-                    model: row.model,
-                    cost: row.cost,
-                    status,
-                    retry_at,
-                    duplicate_of: row.duplicate_of,
-                }
-            })
-            .collect();
-        Ok(ListSessionsResult { sessions, next_cursor: page.next_cursor, total: page.total, list_seq: page.list_seq })
+        let mut sessions: Vec<SessionRow> = page.rows.into_iter().map(IndexRow::into_listed).collect();
+        let list_seq = self.0.services.list_log.as_of(page.revision, &mut sessions).await;
+        Ok(ListSessionsResult { sessions, next_cursor: page.next_cursor, total: page.total, list_seq })
+    }
+
+    /// Returns the changes of that list.
+    pub fn list_log(&self) -> &Arc<ListLog> {
+        &self.0.services.list_log
     }
 
     /// Returns the login shell's environment, which stands in where no client has sent one.

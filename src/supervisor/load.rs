@@ -163,7 +163,7 @@ impl Supervisor {
         let services = Arc::clone(&self.0.services);
         let (sender, commands) = tokio::sync::mpsc::channel(SESSION_MAILBOX);
         let (id, ring) = (opening.id.clone(), opening.ring.clone());
-        let facts = Arc::new(LiveFacts::default());
+        let facts = Arc::new(LiveFacts::new(id.clone(), Arc::clone(&services.list_log)));
         let handle = SessionHandle::new(id.clone(), ring.clone(), sender);
         let actor = SessionActor::new(Arc::clone(&services), opening, Arc::clone(&facts), commands, handle.ending());
         let task = services.tasks.spawn("session", actor.run());

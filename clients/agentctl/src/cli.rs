@@ -161,6 +161,9 @@ pub(crate) struct LsArgs {
     /// Most sessions
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
+    /// Stay, and show what changes as it does
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }
 
 /// Arguments of `tail`.

@@ -10,6 +10,8 @@ use crate::show::style::Style;
 
 /// Columns assumed where a terminal does not tell.
 const DEFAULT_COLUMNS: usize = 80;
+/// Lines assumed where a terminal does not tell.
+const DEFAULT_ROWS: usize = 24;
 
 /// The streams of the process and the user's wishes about them.
 pub(crate) struct Console {
@@ -102,6 +104,11 @@ impl Console {
 /// Returns the columns of the terminal.
 pub(crate) fn terminal_columns() -> usize {
     terminal_size::terminal_size().map_or(DEFAULT_COLUMNS, |(width, _)| usize::from(width.0))
+}
+
+/// Returns the lines of the terminal.
+pub(crate) fn terminal_rows() -> usize {
+    terminal_size::terminal_size().map_or(DEFAULT_ROWS, |(_, height)| usize::from(height.0))
 }
 
 #[cfg(test)]

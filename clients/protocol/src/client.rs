@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error_code::{ERROR_CODES, ErrorKind};
-use crate::event::{EVENT_METHOD, EventParams};
+use crate::event::{EVENT_METHOD, EventParams, LIST_EVENT_METHOD, ListEventParams};
 use crate::ids::Seq;
 use crate::methods::{FrontParams, Method};
 
@@ -113,6 +113,11 @@ impl Notification {
     /// Decodes the parameters of an `event`; `None` for other notifications.
     pub fn event(&self) -> Option<EventParams> {
         (self.method == EVENT_METHOD).then(|| serde_json::from_str(self.params.get()).ok()).flatten()
+    }
+
+    /// Decodes the parameters of a `session_list_event`; `None` for other notifications.
+    pub fn list_event(&self) -> Option<ListEventParams> {
+        (self.method == LIST_EVENT_METHOD).then(|| serde_json::from_str(self.params.get()).ok()).flatten()
     }
 }
 

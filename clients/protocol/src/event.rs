@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::ids::{EntryId, Seq, SessionId, ToolCallId};
 use crate::message::{Message, ToolResult, Usage};
-use crate::methods::{AttachResult, Entry, RunEnd};
+use crate::methods::{AttachResult, Entry, RunEnd, SessionRow, SessionStatus};
 
 /// Name of the notification that carries events.
 pub const EVENT_METHOD: &str = "event";
@@ -247,6 +247,56 @@ impl<'de> Deserialize<'de> for Event {
             None => Event::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(serde::de::Error::custom),
         }
     }
+}
+
+/// Name of the notification that carries changes of the list of sessions.
+pub const LIST_EVENT_METHOD: &str = "session_list_event";
+
+/// Parameters of the `session_list_event` notification.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListEventParams {
+    /// Number of the change.
+    pub list_seq: u64,
+    /// The change.
+    pub event: ListEvent,
+}
+
+/// One change of the list of sessions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum ListEvent {
+    /// A session came into the list: it got its file, or a file of another program was found.
+    SessionCreated {
+        /// Its row.
+        session: Box<SessionRow>,
+    },
+    /// A session's row changed: its name, its model, what was said in it.
+    SessionChanged {
+        /// The whole row as it is now.
+        session: Box<SessionRow>,
+    },
+    /// A session does something else.
+    SessionStatus {
+        /// The session.
+        session_id: SessionId,
+        /// What it is doing.
+        status: SessionStatus,
+        /// Until when the provider is not asked again (milliseconds since the epoch), in retry wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<i64>,
+    },
+    /// A session left the list: its file is gone, or is no session any more.
+    SessionGone {
+        /// The session.
+        session_id: SessionId,
+    },
+    /// Changes are missing before this number (the client fell behind, or the list was made anew): list the sessions
+    /// again. Later changes follow by themselves.
+    Lagged {},
+    /// A change of a later version.
+    #[serde(untagged)]
+    Unknown(Value),
 }
 
 /// What was added to a streaming assistant message. `contentIndex` is the block's place in the message.

@@ -120,6 +120,10 @@ methods! {
     NewSession = "new_session", Daemon, false, NewSessionParams => NewSessionResult;
     /// Lists sessions, latest use first, in pages.
     ListSessions = "list_sessions", Daemon, false, ListSessionsParams => ListSessionsResult;
+    /// Tells the connection of changes to the list of sessions from a number on, by notifications `session_list_event`.
+    WatchSessions = "watch_sessions", Daemon, false, WatchSessionsParams => WatchSessionsResult;
+    /// Ends the notifications of `watch_sessions`.
+    UnwatchSessions = "unwatch_sessions", Daemon, false, Empty => Empty;
     /// Subscribes the connection to a session's events from a cursor on, and makes it the current session.
     Attach = "attach", Session, false, AttachParams => AttachResult;
     /// Ends the subscription. The session and its run go on.

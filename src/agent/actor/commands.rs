@@ -93,8 +93,12 @@ impl SessionActor {
     /// Tells whether nothing would be missed if the session left memory.
     pub(super) fn can_unload(&self) -> bool {
         // Without a file it could not be loaded again.
-        let has_file = self.file.as_ref().is_some_and(|file| !file.is_empty());
-        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty() && has_file
+        self.machine.is_idle() && self.clients.is_empty() && self.machine.queues().is_empty() && self.has_file()
+    }
+
+    /// Tells whether the session is on disk; not while a write has the file.
+    pub(super) fn has_file(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_empty())
     }
 
     fn stop(&mut self, why: Stop, reply: Reply<Empty>) {

@@ -6,7 +6,7 @@ use agentd_protocol::Cursor;
 use agentd_protocol::methods::{Attach, AttachParams, AttachResult, Detach, Empty, SessionParams, View};
 
 use super::super::call::Call;
-use super::super::conn::Held;
+use super::super::conn::{Held, Stream};
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::super::outbox::Effect;
@@ -47,7 +47,7 @@ pub(super) async fn subscribe(
     history: bool,
 ) -> Result<AttachResult, SessionError> {
     let conn = call.conn();
-    let hold = conn.hold(handle.id(), Held::Attach);
+    let hold = conn.hold(Stream::Session(handle.id().clone()), Held::Attach);
     conn.enter(handle);
     let request = AttachRequest { since, view, history, client: conn.client(), wake: conn.wake.clone() };
     let attached = handle.attach(Box::new(request)).await?.await?.value;

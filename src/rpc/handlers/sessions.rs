@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use agentd_protocol::Cursor;
 use agentd_protocol::methods::{
-    ListSessions, ListSessionsParams, ListSessionsResult, NewSession, NewSessionParams, NewSessionResult,
+    Empty, ListSessions, ListSessionsParams, ListSessionsResult, NewSession, NewSessionParams, NewSessionResult,
+    UnwatchSessions, WatchSessions, WatchSessionsParams, WatchSessionsResult,
 };
 
 use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
+use super::super::outbox::Effect;
 use super::attach::subscribe;
 use super::settings::check_name;
 use crate::agent::handle::SessionHandle;
@@ -23,6 +25,11 @@ const MAX_LIST_LIMIT: u32 = 500;
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.plain(NewSession, new_session);
     registration.plain(ListSessions, list_sessions);
+    registration.plain(WatchSessions, watch_sessions);
+    registration.plain(UnwatchSessions, async |call, _| {
+        call.then(Effect::Watch(None));
+        Ok(Empty {})
+    });
 }
 
 async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSessionResult, Failure> {
@@ -82,5 +89,17 @@ async fn list_sessions(call: Arc<Call>, params: ListSessionsParams) -> Result<Li
     if let Some(limit) = params.limit.filter(|limit| !(1..=MAX_LIST_LIMIT).contains(limit)) {
         return Err(Failure::param("limit", format!("{limit} is not within 1 to {MAX_LIST_LIMIT}")));
     }
-    Ok(call.core.sessions.list(params).await?)
+    call.hold_list();
+    let list = call.core.sessions.list(params).await?;
+    call.reflects_list(list.list_seq);
+    Ok(list)
+}
+
+async fn watch_sessions(call: Arc<Call>, params: WatchSessionsParams) -> Result<WatchSessionsResult, Failure> {
+    // What is written of a watch that this one replaces, past where this one begins, would come twice.
+    call.hold_list();
+    let (watch, replay) = call.core.sessions.list_log().watch(params.since, call.conn().wake.clone());
+    let list_seq = watch.position();
+    call.then(Effect::Watch(Some(watch)));
+    Ok(WatchSessionsResult { list_seq, replay })
 }

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
 use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle};
 use crate::config::env::SessionEnv;
-use crate::ring::{Ring, RingBudget};
+use crate::ring::{ListLog, Ring, RingBudget};
 use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
 use crate::supervisor::{NewSession, SupervisorError};
 use crate::tasks::Tasks;
@@ -27,6 +27,7 @@ use crate::tasks::Tasks;
 /// The sessions of a made-up daemon.
 pub(super) struct Fake {
     pub(super) budget: Arc<RingBudget>,
+    pub(super) list_log: Arc<ListLog>,
     sessions: Mutex<HashMap<SessionId, FakeSession>>,
     pub(super) tasks: Tasks,
     pub(super) stopped: Arc<Mutex<Vec<String>>>,
@@ -64,8 +65,11 @@ struct State {
 
 impl Fake {
     pub(super) fn new(ring_bytes: usize) -> Arc<Self> {
+        let list_log = ListLog::new(1_796_000_000_000_000);
+        list_log.begin(0);
         Arc::new(Self {
             budget: RingBudget::new(ring_bytes),
+            list_log,
             sessions: Mutex::default(),
             tasks: Tasks::default(),
             stopped: Arc::default(),
@@ -329,9 +333,14 @@ impl Sessions for Fake {
     fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult> {
         async move {
             assert_ne!(params.text.as_deref(), Some("panic"), "as the test wishes");
-            Ok(ListSessionsResult { sessions: Vec::new(), next_cursor: None, total: 0, list_seq: 0 })
+            let list_seq = self.list_log.as_of(0, &mut []).await;
+            Ok(ListSessionsResult { sessions: Vec::new(), next_cursor: None, total: 0, list_seq })
         }
         .boxed()
+    }
+
+    fn list_log(&self) -> &Arc<ListLog> {
+        &self.list_log
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

@@ -19,7 +19,7 @@ const MAX_FOUND: u32 = 20;
 /// is full soon.
 const MAX_SORTED: usize = 1000;
 
-const COLUMNS: &str =
+pub(super) const COLUMNS: &str =
     "shown_id, file, cwd, name, first_message, created, modified, message_count, model, cost, duplicate_of";
 
 /// Runs read transactions. The writer tells it where the database is.
@@ -95,7 +95,7 @@ impl Reader {
     pub(super) fn list(&self, query: &ListQuery) -> Result<ListPage, IndexError> {
         let cursor =
             query.cursor.as_deref().map(|text| Cursor::parse(text).ok_or(IndexError::BadCursor)).transpose()?;
-        let none = ListPage { rows: Vec::new(), next_cursor: None, total: 0, list_seq: 0 };
+        let none = ListPage { rows: Vec::new(), next_cursor: None, total: 0, revision: 0 };
         self.ask(none, |connection| page(connection, query, cursor.as_ref()))
     }
 
@@ -129,7 +129,7 @@ fn page(connection: &Connection, query: &ListQuery, cursor: Option<&Cursor>) -> 
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let text = query.text.as_ref().map(|text| text.to_lowercase()).filter(|text| !text.is_empty());
     let matches = text.as_deref().map(|text| Matches::find(connection, text, query.cwd.as_deref())).transpose()?;
-    let (all, list_seq) = totals(connection)?;
+    let (all, revision) = totals(connection)?;
     let total = match (&matches, &query.cwd) {
         (Some(matches), _) => matches.total,
         (None, Some(cwd)) => count_in(connection, cwd)?,
@@ -146,7 +146,7 @@ fn page(connection: &Connection, query: &ListQuery, cursor: Option<&Cursor>) -> 
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more);
     let next_cursor = next.map(|row| Cursor { modified: row.modified, id: row.session_id.to_string() }.text());
-    Ok(ListPage { rows, next_cursor, total, list_seq })
+    Ok(ListPage { rows, next_cursor, total, revision })
 }
 
 /// The sessions with a text.
@@ -267,7 +267,7 @@ fn find(connection: &Connection, id_or_tail: &str) -> rusqlite::Result<Vec<Index
         .collect()
 }
 
-fn read_row(row: &Row<'_>) -> rusqlite::Result<IndexRow> {
+pub(super) fn read_row(row: &Row<'_>) -> rusqlite::Result<IndexRow> {
     Ok(IndexRow {
         session_id: SessionId::new(row.get_ref(0)?.as_str()?),
         path: PathBuf::from(OsStr::from_bytes(row.get_ref(1)?.as_blob()?)),

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::database::with_suffix;
+use super::rows::Told;
 use super::*;
 
 mod copies;
@@ -32,7 +33,7 @@ impl Home {
     }
 
     fn open(&self) -> Index {
-        Index::open(&self.db(), vec![self.root()])
+        Index::open(&self.db(), vec![self.root()], ListLog::new(0))
     }
 
     /// Writes a session file; returns its path.
@@ -132,12 +133,12 @@ async fn what_is_recorded_is_listed_at_once() {
     let mut facts = facts(&file, "s1", 5);
     index.record(facts.clone());
     assert_eq!(ids(&index).await, ["s1"]);
-    let before = index.list(ListQuery::default()).await.unwrap().list_seq;
+    let before = index.list(ListQuery::default()).await.unwrap().revision;
     facts.name = Some("n".into());
     index.record(facts);
     let page = index.list(ListQuery::default()).await.unwrap();
     assert_eq!(page.rows[0].name.as_deref(), Some("n"));
-    assert!(page.list_seq > before);
+    assert!(page.revision > before);
 }
 
 #[tokio::test]
@@ -282,12 +283,17 @@ async fn an_older_reading_does_not_undo_what_a_session_said_later() {
     let read = read::read_facts(&file).unwrap();
     append(&file, &user("2", 2, "y"));
     let later = read::read_facts(&file).unwrap();
-    assert!(rows::put(&tx, &later, rows::Source::Session).unwrap());
-    assert!(!rows::put(&tx, &read, rows::Source::Scan).unwrap());
+    let put = |facts, source| {
+        let mut told = Vec::new();
+        rows::put(&tx, facts, source, &mut told).unwrap();
+        told.len()
+    };
+    assert_eq!(put(&later, rows::Source::Session), 1);
+    assert_eq!(put(&read, rows::Source::Scan), 0);
     assert_eq!(rows::known(&tx, &file).unwrap().unwrap().facts.message_count, 2);
     // Unless the file became shorter.
     fs::write(&file, &fs::read(&file).unwrap()[..read.len as usize]).unwrap();
-    assert!(rows::put(&tx, &read, rows::Source::Scan).unwrap());
+    assert_eq!(put(&read, rows::Source::Scan), 1);
     assert_eq!(rows::known(&tx, &file).unwrap().unwrap().facts, read);
 }
 
@@ -410,7 +416,7 @@ async fn a_log_that_was_lost_or_is_of_another_database_harms_nothing() {
     let has_log = copy("-wal", &killed).is_ok();
     index.close().await;
     if has_log {
-        let index = Index::open(&killed, vec![home.root()]);
+        let index = Index::open(&killed, vec![home.root()], ListLog::new(0));
         index.settled().await;
         assert_eq!(list(&index, ListQuery::default()).await.1, 50);
         index.close().await;
@@ -647,18 +653,18 @@ async fn the_lists_number_never_falls_behind() {
     let file = home.session("a", "s1", &[]);
     let index = home.open();
     index.settled().await;
-    let first = index.list(ListQuery::default()).await.unwrap().list_seq;
+    let first = index.list(ListQuery::default()).await.unwrap().revision;
     index.record(facts(&file, "s1", 4));
-    let second = index.list(ListQuery::default()).await.unwrap().list_seq;
+    let second = index.list(ListQuery::default()).await.unwrap().revision;
     index.close().await;
     let index = home.open();
     index.settled().await;
-    let third = index.list(ListQuery::default()).await.unwrap().list_seq;
+    let third = index.list(ListQuery::default()).await.unwrap().revision;
     index.close().await;
     fs::remove_file(home.db()).unwrap();
     let index = home.open();
     index.settled().await;
-    let fourth = index.list(ListQuery::default()).await.unwrap().list_seq;
+    let fourth = index.list(ListQuery::default()).await.unwrap().revision;
     assert!(first < second && second <= third && third <= fourth, "{first} {second} {third} {fourth}");
 }
 
@@ -679,7 +685,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// Whatever comes in whatever order: totals count the rows, every id is shown once, one file of each session has
-    /// its id, and that is the one named after it if there is one.
+    /// its id, and that is the one named after it if there is one. What is told of the changes makes up the list.
     #[test]
     fn rows_counts_and_ids_agree(steps in proptest::collection::vec(any_step(), 1..40)) {
         let dir = tempfile::tempdir().unwrap();
@@ -689,19 +695,31 @@ proptest! {
         }
         let database = database::open(None, false).unwrap().0;
         let mut connection = database.lock();
-        let mut expected = std::collections::BTreeMap::new();
+        let mut expected = BTreeMap::new();
+        let mut list = BTreeMap::new();
         for step in &steps {
+            let mut told = Vec::new();
             let tx = connection.transaction().unwrap();
             match step {
                 Step::Put { file, id, modified, cwd } => {
                     let mut facts = facts(&path(*file), &format!("i{id}"), *modified);
                     facts.cwd = format!("/w{cwd}");
-                    rows::put(&tx, &facts, rows::Source::Session).unwrap();
+                    rows::put(&tx, &facts, rows::Source::Session, &mut told).unwrap();
                     expected.insert(path(*file), (format!("i{id}"), facts.cwd));
                 }
                 Step::Remove(file) => {
-                    let was_there = rows::remove(&tx, &path(*file)).unwrap();
-                    prop_assert_eq!(was_there, expected.remove(&path(*file)).is_some());
+                    rows::remove(&tx, &path(*file), &mut told).unwrap();
+                    prop_assert_eq!(!told.is_empty(), expected.remove(&path(*file)).is_some());
+                }
+            }
+            for told in told {
+                match told {
+                    Told::Put { row, is_new } => {
+                        let before = list.insert(row.session_id.clone(), row.clone());
+                        prop_assert_eq!(before.is_none(), is_new);
+                        prop_assert_ne!(before, Some(row), "what says nothing new is not told");
+                    }
+                    Told::Gone(id) => prop_assert!(list.remove(&id).is_some()),
                 }
             }
             tx.commit().unwrap();
@@ -711,6 +729,8 @@ proptest! {
         let reader = Reader::default();
         reader.use_memory(shared);
         let page = reader.list(&ListQuery::default()).unwrap();
+        let listed: BTreeMap<_, _> = page.rows.iter().map(|row| (row.session_id.clone(), row.clone())).collect();
+        prop_assert_eq!(list, listed);
         prop_assert_eq!(page.total as usize, expected.len());
         prop_assert_eq!(page.rows.len(), expected.len());
         for cwd in ["/w0", "/w1", "/w2"] {

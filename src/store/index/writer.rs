@@ -19,8 +19,9 @@ use tokio::sync::{oneshot, watch};
 use super::Status;
 use super::database::{self, Database, Place, means_damage};
 use super::query::Reader;
-use super::rows;
+use super::rows::{self, Told};
 use super::scan::Finding;
+use crate::ring::{ListLog, RowChange};
 use crate::session::rows::SessionFacts;
 use batch::{Batch, Change};
 
@@ -73,7 +74,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(path: Option<PathBuf>, roots: Vec<PathBuf>, reader: Arc<Reader>) -> Self {
+    pub(super) fn start(path: Option<PathBuf>, roots: Vec<PathBuf>, reader: Arc<Reader>, log: Arc<ListLog>) -> Self {
         let (jobs, queue) = sync_channel(QUEUE);
         let (opened_tx, opened) = watch::channel(false);
         let (comparing_tx, comparing) = watch::channel(true);
@@ -84,6 +85,7 @@ impl Writer {
             path,
             roots: roots.into(),
             reader,
+            log,
             jobs: jobs.clone(),
             flags: Arc::clone(&flags),
             status: status.clone(),
@@ -161,6 +163,8 @@ struct Thread {
     path: Option<PathBuf>,
     roots: Arc<[PathBuf]>,
     reader: Arc<Reader>,
+    /// Told what becomes of the rows.
+    log: Arc<ListLog>,
     /// For the threads that compare.
     jobs: SyncSender<Job>,
     flags: Arc<Flags>,
@@ -235,6 +239,11 @@ impl Thread {
             Place::File { path, .. } => self.reader.use_file(path.clone()),
             Place::Memory => self.reader.use_memory(database.shared()),
         }
+        match rows::revision(&database.lock()) {
+            Ok(revision) => self.log.begin(revision),
+            // Writing to it finds out what is wrong with it.
+            Err(error) => tracing::warn!(%error, "the session index cannot be read"),
+        }
         self.amiss = amiss;
         self.is_log_dirty = true;
         Some(database)
@@ -287,7 +296,10 @@ impl Thread {
             written = commit(database, changes);
         }
         match written {
-            Ok(()) => self.is_log_dirty = true,
+            Ok(Committed { before, after, told }) => {
+                self.is_log_dirty = true;
+                self.log.rows_changed(before, after, told.into_iter().map(RowChange::from).collect());
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot write to the session index; it is brought up to date later");
                 self.amiss = Some(format!("cannot be written: {error}"));
@@ -322,17 +334,33 @@ impl Thread {
     }
 }
 
-fn commit(database: &Database, changes: &[Change]) -> rusqlite::Result<()> {
+/// What was written: how many changes of the list were counted before and after, and what they are.
+struct Committed {
+    before: u64,
+    after: u64,
+    told: Vec<Told>,
+}
+
+fn commit(database: &Database, changes: &[Change]) -> rusqlite::Result<Committed> {
     let mut connection = database.lock();
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut count = 0;
+    let mut told = Vec::new();
     for change in changes {
-        let has_changed = match change {
-            Change::Put(facts, source) => rows::put(&tx, facts, *source)?,
-            Change::Remove(file) => rows::remove(&tx, file)?,
-        };
-        count += u64::from(has_changed);
+        match change {
+            Change::Put(facts, source) => rows::put(&tx, facts, *source, &mut told)?,
+            Change::Remove(file) => rows::remove(&tx, file, &mut told)?,
+        }
     }
-    rows::count_changes(&tx, count)?;
-    tx.commit()
+    let (before, after) = rows::count_changes(&tx, told.len())?;
+    tx.commit()?;
+    Ok(Committed { before, after, told })
+}
+
+impl From<Told> for RowChange {
+    fn from(told: Told) -> Self {
+        match told {
+            Told::Put { row, is_new } => Self::Put { row: Box::new(row.into_listed()), is_new },
+            Told::Gone(id) => Self::Gone(id),
+        }
+    }
 }

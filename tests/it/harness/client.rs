@@ -149,6 +149,16 @@ impl Client {
         }
     }
 
+    /// Sets a message aside that was read off the wire.
+    pub(crate) fn put_back(&mut self, message: Value) {
+        self.inbox.push_back(message);
+    }
+
+    /// Tells whether messages were set aside.
+    pub(crate) fn has_put_back(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
     /// Returns the first message that `wanted` accepts and sets the others aside, in order.
     pub(crate) async fn find(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(place) = self.inbox.iter().position(&wanted) {

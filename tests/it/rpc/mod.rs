@@ -11,3 +11,4 @@ mod queue;
 mod run;
 mod session;
 mod stock_client;
+mod watch;

@@ -14,6 +14,8 @@ use crate::session_ref::short_id;
 use crate::show::clean::one_line;
 use crate::show::style::{Style, age, cut, cut_start, pad, width};
 
+mod watch;
+
 /// Sessions listed unless the user says otherwise.
 pub(crate) const DEFAULT_LIMIT: u32 = 20;
 /// Most sessions that the daemon gives in one page.
@@ -30,6 +32,9 @@ const MIN_TITLE_COLUMNS: usize = 12;
 /// The directory does not exist, or the connection closes.
 pub(crate) async fn run(link: &mut Link, console: &mut Console, args: &LsArgs) -> Result<Exit> {
     let cwd = args.cwd.as_deref().map(absolute).transpose()?;
+    if args.watch {
+        return watch::run(link, console, args, cwd).await;
+    }
     let list = fetch(link, args, cwd).await?;
     if console.json {
         console.json_line(&list)?;
@@ -58,8 +63,14 @@ fn absolute(dir: &Path) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
 }
 
+/// Returns how many sessions are listed at most.
+fn limit(args: &LsArgs) -> u32 {
+    if args.all { u32::MAX } else { args.limit.unwrap_or(DEFAULT_LIMIT) }
+}
+
+/// Reads as many pages as are wanted. The number of the first one stands for all.
 async fn fetch(link: &mut Link, args: &LsArgs, cwd: Option<String>) -> Result<ListSessionsResult> {
-    let mut wanted = if args.all { u32::MAX } else { args.limit.unwrap_or(DEFAULT_LIMIT) };
+    let mut wanted = limit(args);
     let mut params = ListSessionsParams {
         cwd,
         text: args.text.clone(),
@@ -75,7 +86,7 @@ async fn fetch(link: &mut Link, args: &LsArgs, cwd: Option<String>) -> Result<Li
         (params.cursor, params.limit) = (Some(cursor), Some(wanted.min(PAGE)));
         let page = link.call::<ListSessions>(&params).await?;
         list.sessions.extend(page.sessions);
-        (list.next_cursor, list.total, list.list_seq) = (page.next_cursor, page.total, page.list_seq);
+        (list.next_cursor, list.total) = (page.next_cursor, page.total);
     }
     Ok(list)
 }

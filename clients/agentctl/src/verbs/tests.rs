@@ -359,6 +359,51 @@ async fn ls_reads_as_many_pages_as_are_wanted() {
     outcome.check(Exit::Done, "{\"sessions\":[],\"total\":9,\"listSeq\":1}\n", "");
 }
 
+#[tokio::test]
+async fn ls_watch_goes_on_with_what_changes() {
+    let change = |seq: u64, event: Value| json!({"jsonrpc": "2.0", "method": "session_list_event", "params": {"listSeq": seq, "event": event}});
+    let row = |id: &str, modified: i64, name: &str| {
+        let mut row = rows(&[id], None)["sessions"][0].take();
+        (row["modified"], row["name"]) = (modified.into(), name.into());
+        row
+    };
+    let script = |mut daemon: FakeDaemon, interrupt: tokio::sync::mpsc::Sender<()>| async move {
+        let params = daemon.answer("list_sessions", rows(&["s1"], None)).await;
+        assert_eq!(params, json!({"limit": 20, "text": "NAME"}));
+        let (id, params) = daemon.expect("watch_sessions").await;
+        assert_eq!(params, json!({"since": 1}));
+        // The number of the list is gone already: it is read again.
+        daemon.say(json!({"jsonrpc": "2.0", "id": id, "result": {"listSeq": 7, "replay": "list"}})).await;
+        daemon.answer("list_sessions", rows(&["s1"], None)).await;
+        daemon.answer("watch_sessions", json!({"listSeq": 1, "replay": "exact"})).await;
+        daemon.say(change(1, json!({"type": "session_gone", "sessionId": "s1"}))).await;
+        daemon.say(change(2, json!({"type": "session_created", "session": row("s2", 5, "other")}))).await;
+        daemon.say(change(3, json!({"type": "session_created", "session": row("s3", 5, "a name")}))).await;
+        daemon.say(change(4, json!({"type": "session_status", "sessionId": "s3", "status": "running"}))).await;
+        daemon.say(change(5, json!({"type": "later"}))).await;
+        daemon.say(change(6, json!({"type": "lagged"}))).await;
+        daemon.answer("list_sessions", rows(&["s4"], None)).await;
+        daemon.answer("watch_sessions", json!({"listSeq": 6, "replay": "exact"})).await;
+        interrupt.send(()).await.expect("it waits");
+        daemon
+    };
+    let outcome = play_with_interrupts(&["ls", "--watch", "--json", "--text", "NAME"], script).await;
+    let seen: Vec<_> = outcome.out.lines().map(|line| line.split(':').next().unwrap_or("")).collect();
+    assert_eq!(
+        seen,
+        [
+            "{\"sessions\"",
+            "{\"listSeq\"",
+            "{\"listSeq\"",
+            "{\"listSeq\"",
+            "{\"listSeq\"",
+            "{\"listSeq\"",
+            "{\"sessions\""
+        ]
+    );
+    assert_eq!(outcome.exit.expect("it ends in order"), Exit::Done);
+}
+
 fn exact_from_4() -> Value {
     json!({"sessionId": SESSION, "epoch": "e", "seq": 4, "replay": "exact", "state": state("idle")})
 }

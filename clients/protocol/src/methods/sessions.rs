@@ -81,8 +81,38 @@ pub struct ListSessionsResult {
     pub next_cursor: Option<String>,
     /// Rows over all pages.
     pub total: u64,
-    /// Number of the last change of the list that this answer reflects.
+    /// Number of the last change of the list that this answer reflects. Numbers grow over restarts of the daemon, too.
     pub list_seq: u64,
+}
+
+/// Parameters of [`WatchSessions`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WatchSessionsParams {
+    /// `listSeq` of the list that the client has; when left out, only changes from now on are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+}
+
+/// Result of [`WatchSessions`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchSessionsResult {
+    /// The number after which changes follow.
+    pub list_seq: u64,
+    /// Whether they follow on what the client has.
+    pub replay: ListReplay,
+}
+
+/// How watching the list begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ListReplay {
+    /// Every change after `since` follows.
+    Exact,
+    /// `since` was left out, is too old, or is of another life of the daemon: only changes after `listSeq` follow. List
+    /// the sessions again.
+    List,
 }
 
 /// One session in a list.

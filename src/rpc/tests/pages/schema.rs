@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use agentd_protocol::event::EventParams;
+use agentd_protocol::event::{EventParams, ListEventParams};
 use agentd_protocol::methods::{FrontParams, REGISTRY};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
@@ -32,6 +32,7 @@ impl Types {
             }
         }
         generator.subschema_for::<EventParams>();
+        generator.subschema_for::<ListEventParams>();
         generator.subschema_for::<FrontParams>();
         let definitions = generator.definitions().clone();
         let mut of_types = BTreeMap::new();

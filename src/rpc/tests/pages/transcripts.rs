@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReason, UserMessage};
+use agentd_protocol::methods::SessionStatus;
 use serde_json::{Value, json};
 
 use super::super::client::Client;
 use super::super::fake::{self, Fake};
 use crate::agent::event::{AssistantUpdate, DeltaKind, Event, MessageEntry};
+use crate::ring::{Doing, RowChange};
 
 const SESSION: &str = "0199f3a2-7c1e-7d40-9b5a-2f6c1e8d4a10";
 
@@ -199,6 +201,35 @@ async fn lagged() -> String {
     recorder.finish().replace(&long, "bbb…")
 }
 
+fn list_row(name: Option<&str>) -> RowChange {
+    let row = json!({
+        "sessionId": SESSION, "sessionFile": format!("/state/sessions/--work--/2026-11-30T05-33-20-000Z_{SESSION}.jsonl"),
+        "cwd": "/work", "name": name, "firstMessage": "Say hello", "created": 1_796_000_000_000_i64,
+        "modified": 1_796_000_000_000_i64, "messageCount": 2, "model": "demo/demo", "cost": 0.0, "status": "unloaded",
+    });
+    RowChange::Put { row: serde_json::from_value(row).unwrap(), is_new: name.is_none() }
+}
+
+async fn watch() -> String {
+    let fake = Fake::new(usize::MAX);
+    let log = &fake.list_log;
+    let mut recorder = Recorder::new(&fake);
+    recorder.ask(1, "list_sessions", json!({})).await;
+    recorder.hear(1).await;
+    let doing = |status| Doing { status, retry_at: None };
+    log.set_doing(&SESSION.into(), doing(SessionStatus::Running), false);
+    log.rows_changed(0, 1, vec![list_row(None)]);
+    recorder.ask(2, "watch_sessions", json!({"since": 1_796_000_000_000_001_u64})).await;
+    recorder.hear(2).await;
+    log.set_doing(&SESSION.into(), doing(SessionStatus::Idle), true);
+    log.rows_changed(1, 2, vec![list_row(Some("greeting"))]);
+    recorder.hear(2).await;
+    recorder.note("somebody deletes the file");
+    log.rows_changed(2, 3, vec![RowChange::Gone(SESSION.into())]);
+    recorder.hear(1).await;
+    recorder.finish()
+}
+
 /// Holds all conversations.
 pub(super) async fn all() -> BTreeMap<&'static str, String> {
     BTreeMap::from([
@@ -209,5 +240,6 @@ pub(super) async fn all() -> BTreeMap<&'static str, String> {
         ("run", run().await),
         ("attach", attach().await),
         ("lagged", lagged().await),
+        ("watch", watch().await),
     ])
 }
