@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
 use super::conn::Conn;
@@ -24,6 +24,7 @@ use super::envelope::{Item, Message, Request, parse};
 use super::error_map::{Failure, parse_params};
 use super::outbox::Outgoing;
 use super::server::Shared;
+use super::transport::Incoming;
 use super::writer::Writer;
 use crate::constants::{
     MAX_BATCH, MAX_MESSAGE_BYTES, MAX_UNANSWERED_REQUESTS, MAX_UNSENT_ANSWER_BYTES, MAX_WAITING_REQUESTS,
@@ -35,7 +36,7 @@ const FIRST_WINDOW: usize = 8;
 /// Serves a connection until the client leaves, it breaks, or the daemon says goodbye.
 pub(super) async fn run<R, W>(shared: &Arc<Shared>, conn: &Arc<Conn>, read: R, write: W)
 where
-    R: AsyncRead + Unpin,
+    R: Incoming,
     W: AsyncWrite + Unpin,
 {
     let mut reading = pin!(Reader::new(shared, conn, read).run());
@@ -85,7 +86,7 @@ struct Cancel {
     token: CancellationToken,
 }
 
-impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
+impl<'a, R: Incoming> Reader<'a, R> {
     fn new(shared: &'a Arc<Shared>, conn: &'a Arc<Conn>, read: R) -> Self {
         Self {
             shared,
@@ -105,9 +106,13 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
         let goodbye = self.shared.core.goodbye.clone();
         let mut has_ended = false;
         let mut is_goodbye = false;
+        let mut gone: Option<BoxFuture<'static, ()>> = None;
         while !has_ended || self.current.is_some() || !self.unanswered.is_empty() || !self.waiting.is_empty() {
             let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < self.window;
             let has_room = self.conn.outbox.has_room();
+            if has_ended && gone.is_none() {
+                gone = Some(self.frames.stream().gone());
+            }
             // All branches are cancel-safe: what they have begun stays in `self`.
             tokio::select! {
                 biased;
@@ -115,6 +120,8 @@ impl<'a, R: AsyncRead + Unpin> Reader<'a, R> {
                     (has_ended, is_goodbye) = (true, true);
                     self.end_waiting();
                 }
+                // Nobody is there to be answered: what waits is dropped with this. What it asked for goes on.
+                () = over(&mut gone) => return,
                 Some((key, outgoing)) = self.waiting.next() => {
                     self.cancels.retain(|cancel| cancel.key != key);
                     self.conn.outbox.push(outgoing);
@@ -292,6 +299,14 @@ fn window(bytes: usize) -> usize {
 
 fn is_cancel(item: &Item<'_>) -> bool {
     matches!(item, Item::Call(request) if request.id.is_none() && request.method == "$/cancelRequest")
+}
+
+/// Waits until the client is gone altogether, which is watched for once it has ended its direction.
+async fn over(gone: &mut Option<BoxFuture<'static, ()>>) {
+    match gone {
+        Some(gone) => gone.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Goes on with the current request; without one, waits for ever.

@@ -18,10 +18,12 @@ mod methods;
 mod outbox;
 mod server;
 mod sessions;
+mod transport;
 mod writer;
 
 pub use server::{DaemonInfo, Server};
 pub use sessions::{Counts, Sessions, Supervised};
+pub use transport::{Incoming, Transport};
 
 #[cfg(test)]
 mod tests;

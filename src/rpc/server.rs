@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use agentd_protocol::error_code::ErrorKind;
 use agentd_protocol::methods::PeerInfo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::conn::{ClientRegistry, Entered};
+use super::conn::ClientRegistry;
 use super::connection;
 use super::dispatch::failed;
 use super::error_map::Failure;
 use super::methods::MethodTable;
 use super::sessions::Sessions;
+use super::transport::Transport;
 use crate::constants::{GOODBYE_WRITE_LIMIT, MAX_CONNECTIONS};
 
 /// What `get_daemon_status` and `initialize` tell of the daemon itself.
@@ -82,30 +83,20 @@ impl Server {
     }
 
     /// Speaks with one client until it leaves or the daemon says goodbye. `pid` is the peer's process, where known.
-    pub async fn serve<S>(&self, stream: S, pid: Option<i32>)
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    pub async fn serve(&self, stream: impl Transport, pid: Option<i32>) {
         let core = &self.0.core;
+        let (read, write) = stream.halves();
         let Some(entered) = core.clients.enter(pid, MAX_CONNECTIONS) else {
-            turn_away(stream).await;
+            turn_away(write).await;
             return;
         };
-        let tracked = core.open.track_future(self.serve_entered(stream, &entered));
+        let tracked = core.open.track_future(connection::run(&self.0, &entered.conn, read, write));
         // Dropping it is what being abandoned means.
         tokio::select! {
             () = tracked => {}
             () = core.abandon.cancelled() => {}
         }
         connection::leave(&entered.conn).await;
-    }
-
-    async fn serve_entered<S>(&self, stream: S, entered: &Entered)
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let (read, write) = tokio::io::split(stream);
-        connection::run(&self.0, &entered.conn, read, write).await;
     }
 
     /// Makes every new request be answered with `shutting_down`.

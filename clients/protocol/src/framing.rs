@@ -353,6 +353,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { stream, decoder, ended: false }
     }
 
+    /// Returns the stream, to ask it about itself; what is read from it is lost to this reader.
+    pub fn stream(&self) -> &R {
+        &self.stream
+    }
+
     /// Returns the decoder.
     pub fn decoder(&mut self) -> &mut Decoder {
         &mut self.decoder

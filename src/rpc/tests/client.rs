@@ -3,14 +3,30 @@
 use std::time::Duration;
 
 use agentd_protocol::framing::{Decoder, Frame, FrameReader, Framing};
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
-use crate::rpc::Server;
+use crate::rpc::{Incoming, Server, Transport};
 use crate::tasks::Tasks;
 
 /// Longest that a test waits for anything.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
+
+impl Transport for DuplexStream {
+    type Read = ReadHalf<DuplexStream>;
+    type Write = WriteHalf<DuplexStream>;
+
+    fn halves(self) -> (Self::Read, Self::Write) {
+        split(self)
+    }
+}
+
+impl Incoming for ReadHalf<DuplexStream> {
+    fn gone(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
 
 pub(super) struct Client {
     write: WriteHalf<DuplexStream>,
