@@ -5,6 +5,7 @@ mod abort;
 mod arguments;
 mod bash;
 mod calls;
+mod clients;
 mod dialect;
 mod disk;
 mod edit;
@@ -15,6 +16,7 @@ mod pictures;
 mod queue;
 mod read;
 mod retries;
+mod sockets;
 mod sse;
 
 use serde_json::{Value, json};

@@ -255,6 +255,12 @@ impl Client {
         rest
     }
 
+    /// Returns the process of the front program.
+    pub(crate) fn pid(&self) -> i32 {
+        let id = self.child.as_ref().and_then(Child::id).expect("a connection through a front");
+        i32::try_from(id).expect("a process id")
+    }
+
     /// Waits for the end of the front program and returns its exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let child = self.child.as_mut().expect("a connection through a front");

@@ -22,6 +22,8 @@ const FIRST_BESIDE: usize = 1000;
 pub(crate) struct Daemon {
     home: Arc<Home>,
     extra: BTreeMap<String, String>,
+    /// What a shell does before it becomes the daemon.
+    before: &'static str,
     child: Child,
     starts: usize,
 }
@@ -36,8 +38,15 @@ impl Daemon {
     pub(crate) fn start_with<const N: usize>(home: Home, extra: [(&str, &str); N]) -> Self {
         let home = Arc::new(home);
         let extra = extra.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let child = spawn(&home, &extra, 0);
-        Self { home, extra, child, starts: 1 }
+        let child = spawn(&home, &extra, "", 0);
+        Self { home, extra, before: "", child, starts: 1 }
+    }
+
+    /// Starts a daemon from a shell that does something first, to its limits or its umask.
+    pub(crate) fn start_after(home: Home, before: &'static str) -> Self {
+        let home = Arc::new(home);
+        let child = spawn(&home, &BTreeMap::new(), before, 0);
+        Self { home, extra: BTreeMap::new(), before, child, starts: 1 }
     }
 
     /// Starts a second daemon beside this one, with the same home and a socket of its own, and connects to it.
@@ -49,8 +58,8 @@ impl Daemon {
         let path = |path: &Path| path.to_str().expect("a UTF-8 path").to_owned();
         let extra = [("XDG_RUNTIME_DIR", path(&runtime)), ("AGENTD_SOCKET", path(&socket))];
         let extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
-        let child = spawn(&home, &extra, FIRST_BESIDE);
-        (Self { home, extra, child, starts: FIRST_BESIDE + 1 }, Client::connect(&socket).await)
+        let child = spawn(&home, &extra, "", FIRST_BESIDE);
+        (Self { home, extra, before: "", child, starts: FIRST_BESIDE + 1 }, Client::connect(&socket).await)
     }
 
     /// Returns the home.
@@ -91,7 +100,7 @@ impl Daemon {
 
     /// Starts it again on the same home.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.home, &self.extra, self.starts);
+        self.child = spawn(&self.home, &self.extra, self.before, self.starts);
         self.starts += 1;
     }
 
@@ -142,13 +151,18 @@ fn log_path(home: &Home, start: usize) -> PathBuf {
 }
 
 /// Starts `agentd serve` and waits for its readiness message (the one that systemd gets).
-fn spawn(home: &Home, extra: &BTreeMap<String, String>, start: usize) -> Child {
+fn spawn(home: &Home, extra: &BTreeMap<String, String>, before: &str, start: usize) -> Child {
     let notify_path = home.root().join(format!("notify.{start}"));
     let notify = UnixDatagram::bind(&notify_path).expect("bind the readiness socket");
     notify.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("bound the wait for readiness");
     let log = File::create(log_path(home, start)).expect("create the log file");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_agentd"))
-        .arg("serve")
+    let line = format!(r#"{before}; exec "$0" serve"#);
+    let mut command = Command::new(if before.is_empty() { env!("CARGO_BIN_EXE_agentd") } else { "sh" });
+    match before {
+        "" => command.arg("serve"),
+        _ => command.args(["-c", &line, env!("CARGO_BIN_EXE_agentd")]),
+    };
+    let mut child = command
         .env_clear()
         .envs(home.env())
         .env("NOTIFY_SOCKET", &notify_path)

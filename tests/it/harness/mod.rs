@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) use client::Client;
 pub(crate) use daemon::{Daemon, wait_for_exit};
 pub(crate) use home::Home;
-pub(crate) use process::{agentctl, with_marker as processes_of};
+pub(crate) use process::{Usage, agentctl, usage_of, with_marker as processes_of};
 
 /// The one bound of every wait: far longer than anything takes, so that only a hang runs into it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

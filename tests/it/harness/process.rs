@@ -54,3 +54,37 @@ pub(crate) fn agentctl() -> PathBuf {
     assert!(path.exists(), "{} is missing: test the whole workspace (cargo test --workspace)", path.display());
     path
 }
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    /// Open descriptors.
+    pub(crate) descriptors: usize,
+    /// Threads.
+    pub(crate) threads: usize,
+    /// Memory in RAM.
+    pub(crate) resident_kib: u64,
+    /// CPU time used so far, in hundredths of a second.
+    pub(crate) cpu_ticks: u64,
+}
+
+/// Returns what a process holds now.
+#[track_caller]
+pub(crate) fn usage_of(pid: i32) -> Usage {
+    let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).expect("a living process");
+    let status = file("status");
+    let field = |name: &str| -> u64 {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a field of the status");
+        line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a number")
+    };
+    let stat = file("stat");
+    // After the name, which may hold anything: state is the first, utime and stime are the 12th and 13th.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
+    Usage {
+        descriptors: fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process").count(),
+        threads: usize::try_from(field("Threads:")).expect("a count"),
+        resident_kib: field("VmRSS:"),
+        cpu_ticks: ticks(11) + ticks(12),
+    }
+}
