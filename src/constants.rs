@@ -235,6 +235,11 @@ pub const MAX_CONNECTIONS: usize = 1024;
 pub const MAX_BATCH_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes that a connection gathers for one write: large enough that a burst of deltas is one system call.
 pub const WRITE_BATCH_BYTES: usize = 64 * 1024;
+/// Bytes that may be held for ever for a client that does not read: some small answers and the events of one write. For
+/// more than that, a client is given up that has taken nothing for …
+pub const STUCK_CLIENT_BYTES: usize = 256 * 1024;
+/// … this long. A program that is stopped for debugging, or a machine that sleeps, is back sooner or holds less.
+pub const STUCK_CLIENT_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// A connection's write buffer is given back when it has grown beyond this many bytes.
 pub const WRITE_BUFFER_KEEP_BYTES: usize = 16 * 1024;
 /// How long clients may take to read their last answers when the daemon stops; within [`SHUTDOWN_GOODBYE_LIMIT`].

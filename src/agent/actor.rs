@@ -17,6 +17,7 @@ mod prepare;
 mod published;
 mod read;
 mod request;
+mod senders;
 mod tool_calls;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::methods::{ClientRef, View};
 use agentd_protocol::{EntryId, SessionId};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -36,6 +38,7 @@ use self::perform::{Job, Replies};
 use self::prepare::PrepareResult;
 use self::published::PublishedTools;
 use self::request::ActiveRequest;
+use self::senders::Senders;
 use self::tool_calls::{LiveTool, ToolMessage};
 use crate::agent::facts::LiveFacts;
 use crate::agent::handle::{ClientId, Command, Ending};
@@ -86,7 +89,9 @@ pub(crate) struct SessionActor {
     merge_flush: Option<Instant>,
     /// When deltas of the last run leave the ring.
     delta_drop: Option<Instant>,
-    clients: BTreeMap<ClientId, Arc<str>>,
+    clients: BTreeMap<ClientId, (Arc<ClientRef>, View)>,
+    /// Who sent the user messages since the session was loaded, by their entries.
+    senders: Senders,
     /// Where the session's file is or will be.
     path: PathBuf,
     facts: Arc<LiveFacts>,
@@ -180,6 +185,7 @@ impl SessionActor {
             merge_flush: None,
             delta_drop: None,
             clients: BTreeMap::new(),
+            senders: Senders::default(),
             facts,
             last_used: clock::now_ms(),
             closing: false,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, Message, ThinkingLevel, ToolResult, Usage};
-use agentd_protocol::methods::RunEnd;
+use agentd_protocol::methods::{ClientRef, RunEnd, View};
 use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -18,6 +18,8 @@ pub struct MessageEntry {
     pub id: EntryId,
     /// The message.
     pub message: Arc<Message>,
+    /// Who sent it, for user messages of which that is known. The session's actor fills it in where it publishes.
+    pub client: Option<Arc<ClientRef>>,
 }
 
 /// One event of a session, before it has a number.
@@ -127,15 +129,19 @@ pub enum Event {
     },
     /// A client attached.
     ClientAttached {
-        /// Its name, or empty.
-        name: String,
+        /// Who it is.
+        client: Arc<ClientRef>,
+        /// How it reads.
+        view: View,
         /// Clients attached now.
         clients: u32,
     },
     /// A client detached or went away.
     ClientDetached {
-        /// Its name, or empty.
-        name: String,
+        /// Who it is.
+        client: Arc<ClientRef>,
+        /// How it reads.
+        view: View,
         /// Clients attached now.
         clients: u32,
     },

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use agentd_protocol::message::ContentBlock;
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
-    AttachResult, CycleModelResult, CycleThinkingLevelResult, Empty, GetAvailableThinkingLevelsResult,
+    AttachResult, ClientRef, CycleModelResult, CycleThinkingLevelResult, Empty, GetAvailableThinkingLevelsResult,
     GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy, PromptResult, Queue,
     QueueMode, SessionState, SessionStats, View, WaitResult,
 };
@@ -99,8 +99,8 @@ pub struct ClientId(pub u64);
 pub struct Client {
     /// The connection.
     pub id: ClientId,
-    /// Its name, or empty.
-    pub name: Arc<str>,
+    /// As others are told of it.
+    pub who: Arc<ClientRef>,
 }
 
 /// A user message on its way into a session.

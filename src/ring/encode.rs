@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::message::{Message, Usage};
-use agentd_protocol::methods::AttachResult;
+use agentd_protocol::methods::{AttachResult, ClientRef, View};
 use agentd_protocol::{EntryId, Seq, SessionId};
 use bytes::Bytes;
 use serde::Serialize;
@@ -189,8 +189,8 @@ fn event_body(out: &mut Vec<u8>, event: &Event) {
         }
         Event::ModelChanged { model } => fields(out, "model_changed", |f| f.str("model", model)),
         Event::ThinkingLevelChanged { level } => fields(out, "thinking_level_changed", |f| f.json("level", level)),
-        Event::ClientAttached { name, clients } => presence(out, "client_attached", name, *clients),
-        Event::ClientDetached { name, clients } => presence(out, "client_detached", name, *clients),
+        Event::ClientAttached { client, view, clients } => presence(out, "client_attached", client, *view, *clients),
+        Event::ClientDetached { client, view, clients } => presence(out, "client_detached", client, *view, *clients),
         Event::Notice { kind, message } => fields(out, "notice", |f| {
             f.str("kind", kind);
             f.str("message", message);
@@ -206,6 +206,7 @@ fn message_start(out: &mut Vec<u8>, entry: &MessageEntry) {
         if let Message::Assistant(_) = &*entry.message {
             f.json("message", &*entry.message);
         }
+        f.optional("client", entry.client.as_deref());
     });
 }
 
@@ -219,13 +220,16 @@ fn message_end(out: &mut Vec<u8>, entry: &MessageEntry) {
         message => {
             f.json("message", message);
             f.str("entryId", entry.id.as_str());
+            f.optional("client", entry.client.as_deref());
         }
     });
 }
 
-fn presence(out: &mut Vec<u8>, kind: &str, name: &str, clients: u32) {
+fn presence(out: &mut Vec<u8>, kind: &str, client: &ClientRef, view: View, clients: u32) {
     fields(out, kind, |f| {
-        f.str("name", name);
+        f.str("name", &client.name);
+        f.optional("pid", client.pid.as_ref());
+        f.json("view", &view);
         f.json("clients", &clients);
     });
 }

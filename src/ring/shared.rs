@@ -159,6 +159,11 @@ impl Ring {
         self.0.lock().buffer.last()
     }
 
+    /// Returns how many events a reader in a view is behind that has come to `position`.
+    pub fn lag(&self, view: View, position: Seq) -> u64 {
+        self.0.lock().buffer.last_in(view).saturating_sub(position)
+    }
+
     /// Returns which load of the session the numbers belong to.
     pub fn epoch(&self) -> &Epoch {
         &self.0.epoch

@@ -44,7 +44,7 @@ fn settled() -> Event {
 
 fn message_end(text: &str) -> Event {
     let message = UserMessage { content: vec![ContentBlock::text(text)], timestamp: 0, client_message_id: None };
-    Event::MessageEnd(MessageEntry { id: EntryId::new("m"), message: Arc::new(Message::User(message)) })
+    Event::MessageEnd(MessageEntry { id: EntryId::new("m"), message: Arc::new(Message::User(message)), client: None })
 }
 
 fn cursor(seq: Seq) -> Cursor {

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use agentd_protocol::SessionId;
 use agentd_protocol::framing::Framing;
-use agentd_protocol::methods::{Attachment, ClientStatus, EnvSource, FrontParams, View};
+use agentd_protocol::methods::{Attachment, ClientRef, ClientStatus, EnvSource, FrontParams, View};
 
 use super::outbox::Outbox;
 use crate::agent::handle::{Client, ClientId, SessionHandle};
+use crate::clock;
 use crate::config::env::{self, SessionEnv};
 use crate::constants::MAX_CLIENT_NAME_CHARS;
 use crate::ring::Wake;
@@ -18,12 +19,16 @@ use crate::ring::Wake;
 /// One connection.
 pub(super) struct Conn {
     id: ClientId,
-    pid: Option<i32>,
+    /// When it connected, in milliseconds since the epoch.
+    connected: i64,
     about: Mutex<About>,
     sessions: Mutex<HashMap<SessionId, Attached>>,
     held: Mutex<Vec<(Stream, Held)>>,
     framing: AtomicU8,
     bytes_out: AtomicU64,
+    /// Bytes of events that are ready to be written.
+    events_unsent: AtomicUsize,
+    watches_list: AtomicBool,
     /// Its answers.
     pub(super) outbox: Outbox,
     /// Tells which of its subscriptions have events.
@@ -33,7 +38,8 @@ pub(super) struct Conn {
 /// What the client has said about itself.
 #[derive(Default)]
 struct About {
-    name: Option<Arc<str>>,
+    who: Arc<ClientRef>,
+    version: String,
     cwd: Option<PathBuf>,
     env: Option<SessionEnv>,
     current: Option<SessionId>,
@@ -43,19 +49,30 @@ struct About {
 struct Attached {
     handle: SessionHandle,
     /// `None` until the answer of `attach` is written.
-    view: Option<View>,
+    reading: Option<Reading>,
+}
+
+/// How a session's events are read, and how far.
+#[derive(Clone)]
+pub(super) struct Reading {
+    pub(super) view: View,
+    /// The last event that was read.
+    pub(super) position: Arc<AtomicU64>,
 }
 
 impl Conn {
     pub(super) fn new(id: ClientId, pid: Option<i32>) -> Self {
+        let about = About { who: Arc::new(ClientRef { name: String::new(), pid }), ..About::default() };
         Self {
             id,
-            pid,
-            about: Mutex::default(),
+            connected: clock::now_ms(),
+            about: Mutex::new(about),
             sessions: Mutex::default(),
             held: Mutex::default(),
             framing: AtomicU8::new(0),
             bytes_out: AtomicU64::new(0),
+            events_unsent: AtomicUsize::new(0),
+            watches_list: AtomicBool::new(false),
             outbox: Outbox::default(),
             wake: Wake::new(),
         }
@@ -75,20 +92,22 @@ impl Conn {
 
     /// Returns how sessions know this connection.
     pub(super) fn client(&self) -> Client {
-        Client { id: self.id, name: self.about().name.clone().unwrap_or_default() }
+        Client { id: self.id, who: Arc::clone(&self.about().who) }
     }
 
-    /// Takes a client's own name, from `initialize` or its front; the beginning of a very long one.
-    pub(super) fn set_name(&self, name: &str) {
+    /// Takes a client's own name and version, from `initialize` or its front; the beginning of very long ones.
+    pub(super) fn introduce(&self, name: &str, version: &str) {
+        let short = |text: &str| text.chars().take(MAX_CLIENT_NAME_CHARS).collect::<String>();
+        let mut about = self.about();
         if !name.is_empty() {
-            let name: String = name.chars().take(MAX_CLIENT_NAME_CHARS).collect();
-            self.about().name = Some(name.into());
+            about.who = Arc::new(ClientRef { name: short(name), pid: about.who.pid });
+            about.version = short(version);
         }
     }
 
     /// Takes what a front says about the program behind it.
     pub(super) fn set_front(&self, front: FrontParams) {
-        self.set_name(front.name.as_deref().unwrap_or_default());
+        self.introduce(front.name.as_deref().unwrap_or_default(), front.version.as_deref().unwrap_or_default());
         let mut about = self.about();
         about.cwd = front.cwd.map(PathBuf::from);
         about.env = front.env.map(|mut vars| {
@@ -121,14 +140,28 @@ impl Conn {
         let mut sessions = self.sessions();
         match sessions.get_mut(handle.id()) {
             Some(attached) => attached.handle = handle.clone(),
-            None => drop(sessions.insert(handle.id().clone(), Attached { handle: handle.clone(), view: None })),
+            None => drop(sessions.insert(handle.id().clone(), Attached { handle: handle.clone(), reading: None })),
         }
     }
 
-    pub(super) fn set_view(&self, id: &SessionId, view: View) {
+    pub(super) fn set_reading(&self, id: &SessionId, reading: Reading) {
         if let Some(attached) = self.sessions().get_mut(id) {
-            attached.view = Some(view);
+            attached.reading = Some(reading);
         }
+    }
+
+    pub(super) fn set_watches_list(&self, watches: bool) {
+        self.watches_list.store(watches, Ordering::Relaxed);
+    }
+
+    /// Says how many bytes of events are ready to be written.
+    pub(super) fn set_events_unsent(&self, bytes: usize) {
+        self.events_unsent.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that are ready for the client and that it has not taken yet.
+    pub(super) fn bytes_unsent(&self) -> usize {
+        self.events_unsent.load(Ordering::Relaxed) + self.outbox.unsent()
     }
 
     pub(super) fn leave(&self, id: &SessionId) {
@@ -176,18 +209,30 @@ impl Conn {
 
     /// Describes the connection for the daemon's status.
     pub(super) fn status(&self) -> ClientStatus {
-        let mut attached: Vec<Attachment> = self
-            .sessions()
-            .iter()
-            .filter_map(|(id, attached)| Some(Attachment { session_id: id.clone(), view: attached.view? }))
-            .collect();
+        let mut attached: Vec<Attachment> = self.sessions().values().filter_map(Attached::status).collect();
         attached.sort_by(|a, b| a.session_id.cmp(&b.session_id));
+        let (who, version) = {
+            let about = self.about();
+            (Arc::clone(&about.who), about.version.clone())
+        };
         ClientStatus {
-            name: self.client().name.to_string(),
-            pid: self.pid,
+            name: who.name.clone(),
+            version,
+            pid: who.pid,
+            connected: self.connected,
             attached,
+            watches_list: self.watches_list.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            bytes_unsent: self.bytes_unsent() as u64,
         }
+    }
+}
+
+impl Attached {
+    fn status(&self) -> Option<Attachment> {
+        let Reading { view, position } = self.reading.clone()?;
+        let lag = self.handle.ring().lag(view, position.load(Ordering::Relaxed));
+        Some(Attachment { session_id: self.handle.id().clone(), view, lag })
     }
 }
 

@@ -106,9 +106,14 @@ impl Outbox {
         self.to_writer.notify_one();
     }
 
+    /// Returns the bytes of the answers that are not written yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.lock().unsent
+    }
+
     /// Tells whether requests may be taken.
     pub(super) fn has_room(&self) -> bool {
-        self.lock().unsent < MAX_UNSENT_ANSWER_BYTES
+        self.unsent() < MAX_UNSENT_ANSWER_BYTES
     }
 
     /// Waits until requests may be taken. Cancel-safe.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentd_protocol::{Seq, SessionId};
 use bytes::Bytes;
@@ -14,13 +15,13 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::conn::Conn;
+use super::conn::{Conn, Reading};
 use super::error_map::Failure;
 use super::handlers::attach::shows_content;
 use super::outbox::{Effect, Outgoing};
 use super::server::Core;
 use crate::agent::handle::{AttachRequest, Attached, SessionHandle};
-use crate::constants::{WRITE_BATCH_BYTES, WRITE_BUFFER_KEEP_BYTES};
+use crate::constants::{STUCK_CLIENT_BYTES, STUCK_CLIENT_LIMIT, WRITE_BATCH_BYTES, WRITE_BUFFER_KEEP_BYTES};
 use crate::ring::{ListWatch, Pull, Subscription, Token, detached_frame, lagged_frame};
 
 /// See the module.
@@ -47,6 +48,8 @@ struct Reader {
     handle: SessionHandle,
     source: Source,
     is_ready: bool,
+    /// The last event that was read; shown in the daemon's status.
+    position: Arc<AtomicU64>,
 }
 
 /// What the connection reads of the list of sessions.
@@ -135,9 +138,18 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        self.stream.write_all(&self.out).await?;
+        self.conn.set_events_unsent(self.out.len() - self.answer_bytes);
+        let mut written = 0;
+        while written < self.out.len() {
+            // Cancel-safe: a write that did not end has written nothing.
+            match tokio::time::timeout(STUCK_CLIENT_LIMIT, self.stream.write(&self.out[written..])).await {
+                Ok(count) => written += nonzero(count?)?,
+                Err(_) => self.check_stuck()?,
+            }
+        }
         self.stream.flush().await?;
         self.conn.count_bytes(self.out.len());
+        self.conn.set_events_unsent(0);
         if self.answer_bytes > 0 {
             self.conn.outbox.written(std::mem::take(&mut self.answer_bytes));
         }
@@ -148,6 +160,25 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             self.frames = Vec::new();
         }
         Ok(())
+    }
+
+    /// Gives a client up that has taken nothing for long and for which much is held. One for which next to nothing is held,
+    /// a stopped terminal for one, may come back whenever it likes.
+    fn check_stuck(&self) -> io::Result<()> {
+        let unsent = self.conn.bytes_unsent();
+        if unsent <= STUCK_CLIENT_BYTES {
+            return Ok(());
+        }
+        let who = self.conn.client().who;
+        let seconds = STUCK_CLIENT_LIMIT.as_secs();
+        tracing::warn!(
+            client = who.name,
+            pid = who.pid,
+            unsent,
+            seconds,
+            "a connection is closed: its client does not read"
+        );
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     fn mark(&mut self, ready: &[Token]) {
@@ -244,6 +275,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     fn pull(&mut self, at: usize, until: Option<Seq>) -> Option<Pull> {
         let Source::Subscription(subscription) = &mut self.readers[at].source else { return None };
         let pull = subscription.pull(&mut self.frames, WRITE_BATCH_BYTES, until);
+        let position = subscription.position();
+        self.readers[at].position.store(position, Ordering::Relaxed);
         self.encode_frames();
         match pull {
             Pull::More => self.readers[at].is_ready = true,
@@ -275,9 +308,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             Effect::Attach { handle, subscription, hold } => {
                 // Its session knows of this connection, whatever has been left meanwhile.
                 self.conn.enter(&handle);
-                self.conn.set_view(handle.id(), subscription.view());
-                let source = Source::Subscription(subscription);
-                let reader = Reader { handle, source, is_ready: true };
+                let reader = self.reader(handle, subscription);
                 match self.readers.iter_mut().find(|old| old.handle.id() == reader.handle.id()) {
                     Some(old) => *old = reader,
                     None => self.readers.push(reader),
@@ -287,8 +318,19 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             Effect::Detach(session) => {
                 self.readers.retain(|reader| *reader.handle.id() != session);
             }
-            Effect::Watch(watch) => self.list = watch.map(|watch| ListReader { watch, is_ready: true }),
+            Effect::Watch(watch) => {
+                self.conn.set_watches_list(watch.is_some());
+                self.list = watch.map(|watch| ListReader { watch, is_ready: true });
+            }
         }
+    }
+
+    /// Makes the reader of a subscription, and shows it in the connection's status.
+    fn reader(&self, handle: SessionHandle, subscription: Subscription) -> Reader {
+        let position = Arc::new(AtomicU64::new(subscription.position()));
+        let reading = Reading { view: subscription.view(), position: Arc::clone(&position) };
+        self.conn.set_reading(handle.id(), reading);
+        Reader { handle, source: Source::Subscription(subscription), is_ready: true, position }
     }
 
     /// Begins to make a subscription anew, from a snapshot.
@@ -326,8 +368,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let Some(at) = self.readers.iter().position(is_awaited) else { return };
         let frame = match result {
             Ok((handle, attached)) => {
-                let source = Source::Subscription(attached.subscription);
-                self.readers[at] = Reader { handle, source, is_ready: true };
+                self.readers[at] = self.reader(handle, attached.subscription);
                 lagged_frame(&attached.result)
             }
             Err(failure) => {
@@ -340,4 +381,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         };
         self.conn.framing().encode(&frame, &mut self.out);
     }
+}
+
+/// A stream that takes no byte although there is something to write has ended.
+fn nonzero(count: usize) -> io::Result<usize> {
+    if count == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(count) }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::ids::{EntryId, Seq, SessionId, ToolCallId};
 use crate::message::{Message, ToolResult, Usage};
-use crate::methods::{AttachResult, Entry, RunEnd, SessionRow, SessionStatus};
+use crate::methods::{AttachResult, ClientRef, Entry, RunEnd, SessionRow, SessionStatus, View};
 
 /// Name of the notification that carries events.
 pub const EVENT_METHOD: &str = "event";
@@ -49,6 +49,9 @@ pub enum Event {
         /// For assistant messages: the message as it begins, without content.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Message>,
+        /// For user messages: who sent it, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<ClientRef>,
     },
     /// The streaming assistant message grew.
     MessageUpdate {
@@ -68,6 +71,9 @@ pub enum Event {
         /// For tool results: the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<ToolCallId>,
+        /// For user messages: who sent it, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<ClientRef>,
     },
     /// A turn ended.
     TurnEnd {
@@ -178,6 +184,12 @@ pub enum Event {
     ClientAttached {
         /// Its name, or empty.
         name: String,
+        /// Its process, where the system tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<i32>,
+        /// How it reads, or last read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        view: Option<View>,
         /// Clients attached now.
         clients: u32,
     },
@@ -185,6 +197,12 @@ pub enum Event {
     ClientDetached {
         /// Its name, or empty.
         name: String,
+        /// Its process, where the system tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<i32>,
+        /// How it reads, or last read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        view: Option<View>,
         /// Clients attached now.
         clients: u32,
     },

@@ -230,7 +230,7 @@ impl SessionView {
                 }
                 return self.update(assistant_message_event);
             }
-            Event::MessageEnd { message, entry_id, tool_call_id } => {
+            Event::MessageEnd { message, entry_id, tool_call_id, .. } => {
                 self.message_ended(message.as_ref(), entry_id, tool_call_id.as_ref());
             }
             Event::AgentSettled { reason, error_message, .. } => {

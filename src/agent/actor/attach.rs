@@ -1,8 +1,10 @@
 //! Attaching a client: an exact replay where the ring still holds what it missed, else a snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentd_protocol::methods::{AttachResult, Entry as WireEntry, OpenMessage, Replay, Snapshot, View};
+use agentd_protocol::EntryId;
+use agentd_protocol::methods::{AttachResult, ClientRef, Entry as WireEntry, OpenMessage, Replay, Snapshot, View};
 
 use super::SessionActor;
 use crate::agent::event::Event;
@@ -21,7 +23,8 @@ impl SessionActor {
             None => (self.ring.last_seq(), Replay::Snapshot, Some(self.snapshot(request.history, request.view))),
         };
         let subscription = self.ring.subscribe(request.view, after, request.wake);
-        self.clients.insert(request.client.id, Arc::clone(&request.client.name));
+        let (client, view) = (request.client.who, request.view);
+        self.clients.insert(request.client.id, (Arc::clone(&client), view));
         let result = AttachResult {
             session_id: self.id.clone(),
             epoch: self.ring.epoch().clone(),
@@ -36,7 +39,7 @@ impl SessionActor {
             self.clients.remove(&request.client.id);
         } else if is_new {
             let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
-            self.publish(Event::ClientAttached { name: request.client.name.to_string(), clients });
+            self.publish(Event::ClientAttached { client, view, clients });
             for (kind, message) in std::mem::take(&mut self.notices) {
                 self.publish(Event::Notice { kind, message });
             }
@@ -46,7 +49,7 @@ impl SessionActor {
     /// What has grown so far is left out for views that do not show it growing.
     fn snapshot(&self, history: bool, view: View) -> Snapshot {
         let shows_growth = matches!(view, View::Full | View::Coalesced);
-        let (entries, before) = if history { self.branch_tail() } else { (Vec::new(), None) };
+        let (entries, before, senders) = if history { self.branch_tail() } else { (Vec::new(), None, BTreeMap::new()) };
         let message = self
             .request
             .as_ref()
@@ -59,11 +62,12 @@ impl SessionActor {
             tools: self.published_tools.snapshot(),
             queue: self.machine.queues().texts(),
             questions: Vec::new(),
+            senders,
         }
     }
 
-    /// Returns the last entries of the branch that fit, and where those before them end.
-    fn branch_tail(&self) -> (Vec<WireEntry>, Option<agentd_protocol::EntryId>) {
+    /// Returns the last entries of the branch that fit, where those before them end, and who sent what is among them.
+    fn branch_tail(&self) -> (Vec<WireEntry>, Option<EntryId>, BTreeMap<EntryId, ClientRef>) {
         let branch = self.tree.branch();
         let mut bytes = 0;
         let mut first = branch.len();
@@ -76,6 +80,9 @@ impl SessionActor {
             first -= 1;
         }
         let before = (first > 0).then(|| branch[first].id.clone());
-        (branch[first..].iter().map(|entry| WireEntry(Arc::clone(&entry.raw))).collect(), before)
+        let shown = &branch[first..];
+        let senders =
+            shown.iter().filter_map(|entry| Some((entry.id.clone(), ClientRef::clone(self.senders.of(&entry.id)?))));
+        (shown.iter().map(|entry| WireEntry(Arc::clone(&entry.raw))).collect(), before, senders.collect())
     }
 }

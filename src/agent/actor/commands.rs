@@ -187,9 +187,9 @@ impl SessionActor {
     }
 
     pub(super) fn detach(&mut self, client: &Client, reply: Reply<Empty>) {
-        if let Some(name) = self.clients.remove(&client.id) {
+        if let Some((client, view)) = self.clients.remove(&client.id) {
             let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
-            self.publish(Event::ClientDetached { name: name.to_string(), clients });
+            self.publish(Event::ClientDetached { client, view, clients });
         }
         drop(reply.send(Ok(Answer { value: Empty {}, seq: self.ring.last_seq() })));
     }

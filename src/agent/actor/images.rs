@@ -12,7 +12,7 @@ use tokio_util::sync::DropGuard;
 
 use super::SessionActor;
 use super::perform::Sender;
-use crate::agent::handle::{Reply, SessionError, UserInput};
+use crate::agent::handle::{Client, Reply, SessionError, UserInput};
 use crate::agent::machine::Input;
 use crate::clock;
 use crate::config::ImageSettings;
@@ -35,6 +35,7 @@ pub(super) struct Fitting {
     task: JoinHandle<Result<FitImages, String>>,
     text: String,
     client_message_id: Option<String>,
+    client: Client,
     purpose: Purpose,
     reply: Reply<PromptResult>,
     /// Ends the task, also when the actor fails.
@@ -53,9 +54,9 @@ pub(super) async fn finished(fitting: &mut Option<Box<Fitting>>) -> Result<FitIm
 impl SessionActor {
     /// Takes a user message, once its images are fit if it has any.
     pub(super) fn on_user_input(&mut self, input: UserInput, purpose: Purpose, reply: Reply<PromptResult>) {
-        let UserInput { message, images, client_message_id, client: _ } = input;
+        let UserInput { message, images, client_message_id, client } = input;
         if images.is_empty() {
-            return self.feed_user(user_message(message, Vec::new(), client_message_id), purpose, reply);
+            return self.feed_user(user_message(message, Vec::new(), client_message_id), client, purpose, reply);
         }
         let tools = Arc::clone(&self.services.tools);
         let resize = self.services.config.images.auto_resize;
@@ -64,29 +65,35 @@ impl SessionActor {
         let task = self.services.tasks.spawn("images", async move { tools.fit_images(images, resize, &token).await });
         let _cancel = cancel.drop_guard();
         let text = message;
-        self.fitting = Some(Box::new(Fitting { task, text, client_message_id, purpose, reply, _cancel }));
+        self.fitting = Some(Box::new(Fitting { task, text, client_message_id, client, purpose, reply, _cancel }));
     }
 
     pub(super) fn on_fitted(&mut self, fitted: Result<FitImages, String>) {
         let Some(fitting) = self.fitting.take() else { return };
-        let Fitting { text, client_message_id, purpose, reply, .. } = *fitting;
+        let Fitting { text, client_message_id, client, purpose, reply, .. } = *fitting;
         match fitted {
             Ok(FitImages { blocks, notes }) => {
                 let text = [text].into_iter().filter(|text| !text.is_empty()).chain(notes_paragraph(&notes));
                 let text = text.collect::<Vec<_>>().join("\n\n");
-                self.feed_user(user_message(text, blocks, client_message_id), purpose, reply);
+                self.feed_user(user_message(text, blocks, client_message_id), client, purpose, reply);
             }
             Err(message) => drop(reply.send(Err(SessionError::InvalidParam { param: "images", message }))),
         }
     }
 
-    fn feed_user(&mut self, user: UserMessage, purpose: Purpose, reply: Reply<PromptResult>) {
+    fn feed_user(&mut self, user: UserMessage, client: Client, purpose: Purpose, reply: Reply<PromptResult>) {
         let reply = self.replies.keep(Sender::Prompt(reply));
         self.feed(match purpose {
             Purpose::Prompt(if_busy) => Input::Prompt { user, if_busy, reply },
             Purpose::Steer => Input::Steer { user, reply },
             Purpose::FollowUp => Input::FollowUp { user, reply },
         });
+        if let Some(entry) = self.machine.take_accepted() {
+            self.senders.prune(self.tree.entries().len() + self.machine.queues().len(), |id| {
+                self.tree.get(id).is_some() || self.machine.queues().iter().any(|queued| queued.entry_id == *id)
+            });
+            self.senders.add(entry, client.who);
+        }
     }
 }
 

@@ -112,7 +112,8 @@ impl SessionActor {
     }
 
     /// Publishes one event.
-    pub(super) fn publish(&mut self, event: Event) {
+    pub(super) fn publish(&mut self, mut event: Event) {
+        self.senders.sign(&mut event);
         self.journal.note(&event);
         self.published_tools.note(&event);
         self.publish_all([event]);

@@ -49,6 +49,8 @@ pub struct Machine {
     pub(super) model: ModelFacts,
     numbers: u64,
     random: u64,
+    /// See [`Machine::take_accepted`].
+    pub(super) accepted: Option<EntryId>,
 }
 
 /// What assistant messages say of the model that made them.
@@ -154,7 +156,13 @@ impl Machine {
             model: ModelFacts::default(),
             numbers: 0,
             random: seed,
+            accepted: None,
         }
+    }
+
+    /// Returns the entry that the user message of the last input is or will be; nothing when it was refused, or a repeat.
+    pub fn take_accepted(&mut self) -> Option<EntryId> {
+        self.accepted.take()
     }
 
     /// Takes one input and returns what is to be done about it.

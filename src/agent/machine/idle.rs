@@ -29,6 +29,7 @@ impl Machine {
             };
         }
         let user = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
+        self.accepted = Some(user.entry_id.clone());
         self.prepare(Some(user), reply);
     }
 
@@ -85,7 +86,7 @@ impl Machine {
         for body in prepared.entries {
             let entry = self.new_entry(moment, body);
             if let EntryBody::Message(message) = &entry.body {
-                messages.push(MessageEntry { id: entry.id.clone(), message: Arc::clone(message) });
+                messages.push(MessageEntry { id: entry.id.clone(), message: Arc::clone(message), client: None });
             }
             entries.push(entry);
         }
@@ -93,7 +94,7 @@ impl Machine {
         let is_continue = starting.user.is_none();
         if let Some(QueuedMessage { entry_id, message }) = starting.user {
             let message = Arc::new(Message::User(message));
-            messages.push(MessageEntry { id: entry_id.clone(), message: Arc::clone(&message) });
+            messages.push(MessageEntry { id: entry_id.clone(), message: Arc::clone(&message), client: None });
             entries.push(NewEntry { id: entry_id.clone(), body: EntryBody::Message(message) });
             prompt_id = Some(entry_id);
         }

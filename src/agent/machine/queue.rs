@@ -126,6 +126,7 @@ impl Machine {
             return self.refuse(reply, Refusal::WrongState(QUEUES_FULL));
         }
         let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
+        self.accepted = Some(queued.entry_id.clone());
         self.queues.line(line).push_back(queued);
         self.effects.push(Effect::SaveQueue(self.queues.clone()));
         let event = self.queues.event();
@@ -177,7 +178,11 @@ impl Machine {
         taken.iter().rev().for_each(|queued| told.line(line).push_front(queued.clone()));
         let entries: Vec<MessageEntry> = taken
             .into_iter()
-            .map(|queued| MessageEntry { id: queued.entry_id, message: Arc::new(Message::User(queued.message)) })
+            .map(|queued| MessageEntry {
+                id: queued.entry_id,
+                message: Arc::new(Message::User(queued.message)),
+                client: None,
+            })
             .collect();
         let bodies = entries
             .iter()

@@ -30,7 +30,7 @@ impl Machine {
             return;
         }
         streaming.started = true;
-        let entry = MessageEntry { id: streaming.entry_id.clone(), message };
+        let entry = MessageEntry { id: streaming.entry_id.clone(), message, client: None };
         self.emit(Event::MessageStart(entry));
     }
 
@@ -46,7 +46,8 @@ impl Machine {
         let stop_reason = message.stop_reason;
         let error = message.error_message.clone();
         let calls = tool_calls(&message);
-        let entry = MessageEntry { id: streaming.entry_id, message: Arc::new(Message::Assistant(message)) };
+        let entry =
+            MessageEntry { id: streaming.entry_id, message: Arc::new(Message::Assistant(message)), client: None };
         self.effects.push(Effect::Append {
             entries: vec![NewEntry { id: entry.id.clone(), body: EntryBody::Message(Arc::clone(&entry.message)) }],
             // A turn that goes on with tools is synced at its end.

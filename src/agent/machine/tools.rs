@@ -170,7 +170,11 @@ impl Machine {
             .filter_map(|call| {
                 let CallState::Done(end) = call.state else { return None };
                 let message = result_message(&call.start, &end, moment.now);
-                Some(MessageEntry { id: call.start.entry_id.clone(), message: Arc::new(Message::ToolResult(message)) })
+                Some(MessageEntry {
+                    id: call.start.entry_id.clone(),
+                    message: Arc::new(Message::ToolResult(message)),
+                    client: None,
+                })
             })
             .collect();
         let entries = results

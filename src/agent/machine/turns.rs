@@ -97,7 +97,7 @@ impl Machine {
     /// A run stopped before its next request: an empty response marks the place, as in pi.
     pub(super) fn end_stopped(&mut self, moment: Moment<'_>) {
         let message = Arc::new(Message::Assistant(self.aborted_message(moment)));
-        let entry = MessageEntry { id: self.new_entry_id(moment), message };
+        let entry = MessageEntry { id: self.new_entry_id(moment), message, client: None };
         let body = EntryBody::Message(Arc::clone(&entry.message));
         self.effects.push(Effect::Append { entries: vec![NewEntry { id: entry.id.clone(), body }], sync: true });
         self.announce(entry.clone());

@@ -59,8 +59,12 @@ fn assistant() -> AssistantMessage {
     }
 }
 
+fn nasty(pid: Option<i32>) -> Arc<ClientRef> {
+    Arc::new(ClientRef { name: NASTY.into(), pid })
+}
+
 fn entry(id: &str, message: Message) -> MessageEntry {
-    MessageEntry { id: EntryId::new(id), message: Arc::new(message) }
+    MessageEntry { id: EntryId::new(id), message: Arc::new(message), client: None }
 }
 
 fn user() -> Message {
@@ -117,6 +121,7 @@ fn only_an_assistants_start_carries_a_message() {
             role: "assistant".into(),
             entry_id: "a\"".into(),
             message: Some(Message::Assistant(assistant())),
+            client: None,
         },
     );
     let others = [
@@ -128,9 +133,20 @@ fn only_an_assistants_start_carries_a_message() {
     for (message, role) in others {
         check(
             Event::MessageStart(entry("a", message)),
-            WireEvent::MessageStart { role: role.into(), entry_id: "a".into(), message: None },
+            WireEvent::MessageStart { role: role.into(), entry_id: "a".into(), message: None, client: None },
         );
     }
+}
+
+#[test]
+fn a_user_message_says_who_sent_it() {
+    let client = Some(ClientRef { name: NASTY.into(), pid: Some(7) });
+    let sent = MessageEntry { client: Some(nasty(Some(7))), ..entry("a", user()) };
+    let start =
+        WireEvent::MessageStart { role: "user".into(), entry_id: "a".into(), message: None, client: client.clone() };
+    check(Event::MessageStart(sent.clone()), start);
+    let end = WireEvent::MessageEnd { message: Some(user()), entry_id: "a".into(), tool_call_id: None, client };
+    check(Event::MessageEnd(sent), end);
 }
 
 #[test]
@@ -138,12 +154,12 @@ fn a_message_end_carries_the_message_unless_it_is_a_tool_result() {
     for message in [user(), Message::Assistant(assistant()), Message::System(SystemMessage::default())] {
         check(
             Event::MessageEnd(entry("a", message.clone())),
-            WireEvent::MessageEnd { message: Some(message), entry_id: "a".into(), tool_call_id: None },
+            WireEvent::MessageEnd { message: Some(message), entry_id: "a".into(), tool_call_id: None, client: None },
         );
     }
     check(
         Event::MessageEnd(entry("a", tool_result())),
-        WireEvent::MessageEnd { message: None, entry_id: "a".into(), tool_call_id: Some("c1".into()) },
+        WireEvent::MessageEnd { message: None, entry_id: "a".into(), tool_call_id: Some("c1".into()), client: None },
     );
 }
 
@@ -259,12 +275,12 @@ fn what_concerns_the_session() {
         WireEvent::ThinkingLevelChanged { level: ThinkingLevel::Xhigh },
     );
     check(
-        Event::ClientAttached { name: NASTY.into(), clients: 2 },
-        WireEvent::ClientAttached { name: NASTY.into(), clients: 2 },
+        Event::ClientAttached { client: nasty(Some(7)), view: View::Status, clients: 2 },
+        WireEvent::ClientAttached { name: NASTY.into(), pid: Some(7), view: Some(View::Status), clients: 2 },
     );
     check(
-        Event::ClientDetached { name: NASTY.into(), clients: 1 },
-        WireEvent::ClientDetached { name: NASTY.into(), clients: 1 },
+        Event::ClientDetached { client: nasty(None), view: View::Full, clients: 1 },
+        WireEvent::ClientDetached { name: NASTY.into(), pid: None, view: Some(View::Full), clients: 1 },
     );
     check(
         Event::Notice { kind: "damaged_lines", message: NASTY.into() },

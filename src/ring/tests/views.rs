@@ -8,7 +8,7 @@ use super::*;
 fn assistant(id: &str) -> MessageEntry {
     let message = json!({"role": "assistant", "content": [], "api": "a", "provider": "p", "model": "m",
         "usage": {}, "stopReason": "stop", "timestamp": 0});
-    MessageEntry { id: id.into(), message: Arc::new(serde_json::from_value(message).unwrap()) }
+    MessageEntry { id: id.into(), message: Arc::new(serde_json::from_value(message).unwrap()), client: None }
 }
 
 fn call() -> Arc<ToolStart> {
@@ -22,7 +22,7 @@ fn a_run() -> Vec<Event> {
     vec![
         Event::MessageStart(assistant("m")),
         delta(0, "x"),
-        Event::ClientAttached { name: String::new(), clients: 2 },
+        Event::ClientAttached { client: Arc::default(), view: View::Full, clients: 2 },
         Event::MessageEnd(assistant("m")),
         Event::ToolExecutionStart(call()),
         output("c", "y"),

@@ -24,7 +24,7 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
 async fn initialize(call: Arc<Call>, params: InitializeParams) -> Result<InitializeResult, Failure> {
     let info = &call.core.info;
     let client = params.client_info.unwrap_or_default();
-    call.conn().set_name(&client.name);
+    call.conn().introduce(&client.name, &client.version);
     Ok(InitializeResult {
         server_info: info.server_info.clone(),
         // Another version that the client may have named is no error: it learns ours and decides.
@@ -59,6 +59,6 @@ fn status(call: &Call) -> DaemonStatus {
 async fn shutdown(call: Arc<Call>, params: ShutdownParams) -> Result<Empty, Failure> {
     let client = call.conn().client();
     let reason = params.reason.unwrap_or_else(|| "a client asked".to_owned());
-    (call.core.info.stop)(&format!("{reason} (shutdown from client {:?})", client.name));
+    (call.core.info.stop)(&format!("{reason} (shutdown from client {:?})", client.who.name));
     Ok(Empty {})
 }

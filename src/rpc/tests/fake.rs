@@ -258,7 +258,7 @@ fn answer<T>(reply: Reply<T>, value: T, seq: Seq) {
 fn name(command: &Command) -> String {
     match command {
         Command::Prompt(input, if_busy, _) => {
-            format!("prompt {} {if_busy:?} from {}", input.message, input.client.name)
+            format!("prompt {} {if_busy:?} from {}", input.message, input.client.who.name)
         }
         Command::Steer(input, _) => format!("steer {}", input.message),
         Command::FollowUp(input, _) => format!("follow_up {}", input.message),
@@ -384,7 +384,7 @@ pub(super) fn message_start() -> Event {
         content: Vec::new(),
         ..assistant("")
     }));
-    Event::MessageStart(MessageEntry { id: "m".into(), message })
+    Event::MessageStart(MessageEntry { id: "m".into(), message, client: None })
 }
 
 pub(super) fn block_start() -> Event {

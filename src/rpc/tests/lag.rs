@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::client::{Client, until};
 use super::fake::Fake;
+use crate::constants::STUCK_CLIENT_LIMIT;
 
 #[tokio::test]
 async fn a_slow_client_goes_on_from_a_snapshot() {
@@ -108,4 +109,33 @@ async fn attaching_while_a_snapshot_is_made_gives_one_stream() {
             seq += 1;
         }
     }
+}
+
+/// Two clients that stop reading: for one answers are held, for the other only its place in the stream.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_given_up_only_when_much_is_held_for_it_for_long() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    session.stream(["x".repeat(400_000).as_str()]);
+    let server = fake.server();
+    let mut asks = Client::connect_with(&server, &fake.tasks, 1000);
+    asks.ask("get_last_assistant_text", json!({"sessionId": "s1"})).await;
+    let mut reads = Client::connect_with(&server, &fake.tasks, 1000);
+    let status = Client::connect(&server, &fake.tasks);
+    reads.call("attach", json!({"sessionId": "s1", "history": false, "since": {"epoch": "e1", "seq": 3}})).await;
+    session.stream(vec!["y"; 100_000]);
+    let mut watcher = status;
+    let clients = async |watcher: &mut Client| watcher.call("get_daemon_status", json!({})).await["clients"].clone();
+    tokio::time::sleep(STUCK_CLIENT_LIMIT / 2).await;
+    let shown = clients(&mut watcher).await;
+    assert_eq!(shown.as_array().unwrap().len(), 3, "{shown}");
+    assert!(shown[0]["bytesUnsent"].as_u64().unwrap() > 400_000, "{shown}");
+    assert!(shown[1]["attached"][0]["lag"].as_u64().unwrap() > 90_000, "{shown}");
+    tokio::time::sleep(STUCK_CLIENT_LIMIT).await;
+    let shown = clients(&mut watcher).await;
+    assert_eq!(shown.as_array().unwrap().len(), 2, "{shown}");
+    assert_eq!(shown[0]["attached"][0]["sessionId"], "s1", "the other one stays, for as long as it likes");
+    tokio::time::sleep(10 * STUCK_CLIENT_LIMIT).await;
+    assert_eq!(clients(&mut watcher).await.as_array().unwrap().len(), 2);
+    assert_eq!(reads.event().await["seq"], 4, "and goes on where it was");
 }

@@ -162,14 +162,18 @@ async fn the_status_lists_connections() {
     one.call("attach", json!({"sessionId": "s1", "view": "coalesced"})).await;
     let mut two = Client::connect(&server, &fake.tasks);
     let status = two.call("get_daemon_status", json!({})).await;
-    assert_eq!(status["clients"][0]["attached"], json!([{"sessionId": "s1", "view": "coalesced"}]));
-    assert_eq!((&status["clients"][0]["name"], &status["clients"][0]["pid"]), (&json!("one"), &json!(7)));
-    assert!(status["clients"][0]["bytesOut"].as_u64().unwrap() > 0);
+    let shown = &status["clients"][0];
+    assert_eq!(shown["attached"], json!([{"sessionId": "s1", "view": "coalesced", "lag": 0}]));
+    assert_eq!((&shown["name"], &shown["version"], &shown["pid"]), (&json!("one"), &json!("1"), &json!(7)));
+    assert!(shown["bytesOut"].as_u64().unwrap() > 0 && shown["connected"].as_i64().unwrap() > 0, "{shown}");
+    assert_eq!((&shown["watchesList"], &status["clients"][1]["watchesList"]), (&json!(false), &json!(false)));
     assert_eq!(status["clients"].as_array().unwrap().len(), 2);
     assert_eq!((&status["loadedSessions"], &status["index"]), (&json!(1), &json!("ready")));
+    one.call("watch_sessions", json!({})).await;
     one.call("detach", json!({})).await;
     let status = two.call("get_daemon_status", json!({})).await;
-    assert_eq!(status["clients"][0]["attached"], json!([]));
+    let shown = &status["clients"][0];
+    assert_eq!((&shown["attached"], &shown["watchesList"]), (&json!([]), &json!(true)));
     drop(one);
     while two.call("get_daemon_status", json!({})).await["clients"].as_array().unwrap().len() > 1 {}
 }

@@ -254,3 +254,57 @@ async fn poorer_views_show_what_is_complete_and_can_be_left_for_richer_ones() {
         assert_eq!(text_of(&client.events_until("agent_settled").await), "fghijkl");
     }
 }
+
+#[tokio::test]
+async fn clients_know_who_is_there_and_who_said_what() {
+    let server = ModelServer::replies(json!([letters(), {"text": "two"}, {"text": "three"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut one = daemon.connect().await;
+    let session = one.new_session(daemon.home(), "fake/plain").await;
+    let own = json!({"name": "test", "pid": std::process::id()});
+    let mut front = Client::stdio(daemon.home());
+    front.ok("initialize", json!({"clientInfo": {"name": "an editor", "version": "3"}})).await;
+    front.ok("attach", json!({"sessionId": session, "view": "entries"})).await;
+    let joined = one.find("a client", |message| message["params"]["event"]["name"] == "an editor").await;
+    let event = &joined["params"]["event"];
+    assert_eq!((&event["type"], &event["view"]), (&json!("client_attached"), &json!("entries")));
+    let editor = json!({"name": "an editor", "pid": event["pid"]});
+    assert_eq!(event["pid"], front.pid());
+
+    one.ok("prompt", json!({"message": "x"})).await;
+    front.ok("steer", json!({"message": "y"})).await;
+    front.ok("follow_up", json!({"message": "z"})).await;
+    server.release("go");
+    let events = one.events_until("agent_settled").await;
+    let user = |event: &&Value| event["event"]["message"]["role"] == "user" || event["event"]["role"] == "user";
+    let said: Vec<_> = events.iter().filter(user).map(|event| event["event"]["client"].clone()).collect();
+    assert_eq!(
+        said,
+        [&own, &own, &editor, &editor, &editor, &editor].map(Clone::clone),
+        "with beginning and end of each"
+    );
+
+    let mut later = daemon.connect().await;
+    let snapshot = later.ok("attach", json!({"sessionId": session})).await["snapshot"].clone();
+    let senders: Vec<_> = snapshot["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|entry| snapshot["senders"].get(entry["id"].as_str().unwrap()).cloned())
+        .collect();
+    assert_eq!(senders, [own, editor.clone(), editor]);
+    let file = std::fs::read_to_string(&daemon.home().session_files()[0]).unwrap();
+    assert!(!file.contains("an editor"), "the file is pi's");
+    front.close_input().await;
+    let left = one.find("its end", |message| message["params"]["event"]["type"] == "client_detached").await;
+    assert_eq!(
+        (&left["params"]["event"]["name"], &left["params"]["event"]["view"]),
+        (&json!("an editor"), &json!("entries"))
+    );
+    let status = one.ok("get_daemon_status", json!({})).await;
+    let shown = &status["clients"][0];
+    assert_eq!(
+        (&shown["name"], &shown["version"], &shown["attached"][0]["lag"]),
+        (&json!("test"), &json!("0"), &json!(0))
+    );
+}

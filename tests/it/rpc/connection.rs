@@ -60,7 +60,7 @@ async fn get_daemon_status_counts_sessions_and_clients() {
     let status = client.ok("get_daemon_status", json!({})).await;
     assert_eq!((&status["loadedSessions"], &status["runningSessions"]), (&json!(1), &json!(0)));
     assert_eq!(status["clients"][0]["name"], "test");
-    assert_eq!(status["clients"][0]["attached"], json!([{"sessionId": session, "view": "full"}]));
+    assert_eq!(status["clients"][0]["attached"], json!([{"sessionId": session, "view": "full", "lag": 0}]));
 }
 
 #[tokio::test]

@@ -170,10 +170,10 @@ impl Transcript {
                 None => "name removed".to_owned(),
             }),
             Event::Notice { message, .. } => note(one_line(message)),
-            Event::ClientAttached { name, clients } if self.options.people => {
+            Event::ClientAttached { name, clients, .. } if self.options.people => {
                 note(format!("{} joined, {clients} attached", client_name(name)))
             }
-            Event::ClientDetached { name, clients } if self.options.people => {
+            Event::ClientDetached { name, clients, .. } if self.options.people => {
                 note(format!("{} left, {clients} attached", client_name(name)))
             }
             _ => None,

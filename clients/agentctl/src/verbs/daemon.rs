@@ -139,8 +139,13 @@ fn details(status: &DaemonStatus) -> Vec<String> {
     for client in &status.clients {
         let name = if client.name.is_empty() { "(unnamed)" } else { &client.name };
         let pid = client.pid.map(|pid| format!(" pid {pid}")).unwrap_or_default();
+        let lag: u64 = client.attached.iter().map(|attachment| attachment.lag).sum();
+        let behind = match (lag, client.bytes_unsent) {
+            (0, 0) => String::new(),
+            (lag, unsent) => format!(", {lag} events and {} behind", bytes(unsent)),
+        };
         lines.push(one_line(&format!(
-            "{name}{pid}, {} attached, {} sent",
+            "{name}{pid}, {} attached, {} sent{behind}",
             client.attached.len(),
             bytes(client.bytes_out)
         )));

@@ -18,6 +18,17 @@ pub enum View {
     Status,
 }
 
+/// A client, as the others of its session are told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientRef {
+    /// Its name from `initialize` or the front, else empty.
+    pub name: String,
+    /// Its process, where the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+}
+
 /// Parameters of [`Attach`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -84,6 +95,10 @@ pub struct Snapshot {
     pub queue: Queue,
     /// Questions waiting for an answer.
     pub questions: Vec<Value>,
+    /// By entry, who sent the user messages among `entries`: those of which the daemon knows it, that is since it loaded
+    /// the session. It is not kept in the file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub senders: BTreeMap<EntryId, ClientRef>,
 }
 
 /// An assistant message that is still streaming.

@@ -127,13 +127,26 @@ pub struct DaemonStatus {
 pub struct ClientStatus {
     /// The client's name from `initialize` or the front, else empty.
     pub name: String,
+    /// Its version, as it says, else empty.
+    #[serde(default)]
+    pub version: String,
     /// Process id of the peer, where the system tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
+    /// When it connected, in milliseconds since the epoch.
+    #[serde(default)]
+    pub connected: i64,
     /// Sessions it is attached to, and in which view.
     pub attached: Vec<Attachment>,
+    /// Whether it watches the list of sessions.
+    #[serde(default)]
+    pub watches_list: bool,
     /// Bytes written to it.
     pub bytes_out: u64,
+    /// Bytes of answers and events that are ready for it and that it has not taken yet. Events that it has not come to are
+    /// not among them: see `lag`.
+    #[serde(default)]
+    pub bytes_unsent: u64,
 }
 
 /// One subscription of a connection.
@@ -144,6 +157,9 @@ pub struct Attachment {
     pub session_id: SessionId,
     /// In which view.
     pub view: View,
+    /// How many events it is behind.
+    #[serde(default)]
+    pub lag: u64,
 }
 
 /// Parameters of [`GetAvailableModels`].

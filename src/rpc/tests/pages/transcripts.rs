@@ -114,7 +114,7 @@ async fn lsp() -> String {
 }
 
 fn entry(id: &str, message: Message) -> MessageEntry {
-    MessageEntry { id: id.into(), message: Arc::new(message) }
+    MessageEntry { id: id.into(), message: Arc::new(message), client: None }
 }
 
 fn user(text: &str) -> MessageEntry {
