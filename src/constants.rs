@@ -166,6 +166,8 @@ pub const INDEX_FILE: &str = "index.db";
 pub const JOURNAL_DIR: &str = "journal";
 /// Folder of complete tool outputs, in the state directory.
 pub const OUTPUTS_DIR: &str = "outputs";
+/// Folder of the records of files that tools are overwriting in place, in the state directory.
+pub const OVERWRITES_DIR: &str = "overwrites";
 /// Models that the user configured, in the configuration directory and in pi's.
 pub const MODELS_FILE: &str = "models.json";
 /// pi's settings, in its directory.

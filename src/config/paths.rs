@@ -26,6 +26,8 @@ pub struct Paths {
     pub journal_dir: PathBuf,
     /// Complete outputs of tools whose result was cut.
     pub outputs_dir: PathBuf,
+    /// Records of files that tools are overwriting in place.
+    pub overwrites_dir: PathBuf,
     /// Log of a daemon that a client started in the background.
     pub log: PathBuf,
     /// pi's directory (`$PI_CODING_AGENT_DIR` or `~/.pi/agent`), if it is there: its models and keys are read.
@@ -52,6 +54,7 @@ impl Paths {
             index_db: state_dir.join(constants::INDEX_FILE),
             journal_dir: state_dir.join(constants::JOURNAL_DIR),
             outputs_dir: state_dir.join(constants::OUTPUTS_DIR),
+            overwrites_dir: state_dir.join(constants::OVERWRITES_DIR),
             log: rules::log_path(&state_dir),
             pi_agent_dir: pi_agent_dir(lookup).filter(|dir| dir.is_dir()),
             state_dir,

@@ -14,7 +14,7 @@ use crate::permissions::policy::CONFINEMENT;
 use crate::rpc::{DaemonInfo, Server};
 use crate::supervisor::Supervisor;
 use crate::tasks::Tasks;
-use crate::tools::remove_old_outputs;
+use crate::tools::{mend_overwritten, remove_old_outputs};
 
 /// How the daemon names itself to clients and to other writers of a session file.
 const NAME: &str = "agentd";
@@ -41,6 +41,8 @@ impl Parts {
         drop(tasks.spawn_blocking(end_leftovers));
         let outputs = config.paths.outputs_dir.clone();
         drop(tasks.spawn_blocking(move || remove_old_outputs(&outputs)));
+        let overwrites = config.paths.overwrites_dir.clone();
+        drop(tasks.spawn_blocking(move || mend_overwritten(&overwrites)));
         let info = DaemonInfo {
             server_info: version::own_info(NAME),
             socket: config.paths.socket.display().to_string(),

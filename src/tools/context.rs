@@ -22,6 +22,8 @@ pub struct ToolContext {
     pub env: Vec<(String, String)>,
     /// Folder for outputs that are too long for a result; made when first needed.
     pub outputs_dir: PathBuf,
+    /// Folder for records of files that are being overwritten in place; made when first needed.
+    pub overwrites_dir: PathBuf,
     /// Cancelled when the run is aborted.
     pub cancel: CancellationToken,
     /// Where output goes while the tool runs. When it is full the tool waits; when its reader is gone nothing is sent.

@@ -110,12 +110,12 @@ async fn try_run(args: EditArgs, context: ToolContext, workers: &Workers) -> Res
     let (finder, written) = (base.clone(), args.path.clone());
     let named = workers.run(&budget, move |_| Named::find(&finder, &written)).await??;
     let guard = budget.wait(context.locks.lock(&named.target)).await?;
-    let known_files = context.known_files.clone();
+    let (known_files, records) = (context.known_files.clone(), context.overwrites_dir.clone());
     workers
         .run(&budget, move |gate| {
             // Moved here, so that a stuck worker keeps others from the file.
             let _guard = guard;
-            edit(&args, &base, &named, known_files.as_ref(), gate).unwrap_or_else(ToolOutput::error)
+            edit(&args, &base, &named, known_files.as_ref(), &records, gate).unwrap_or_else(ToolOutput::error)
         })
         .await
 }
@@ -127,6 +127,7 @@ fn edit(
     base: &Base,
     named: &Named,
     known_files: Option<&KnownFiles>,
+    records: &Path,
     gate: &Gate,
 ) -> Result<ToolOutput, String> {
     let path = &args.path;
@@ -147,7 +148,7 @@ fn edit(
         ));
     }
     let pieces = apply(&content, &spans);
-    let written = replace_content(&named.target, &pieces, gate).map_err(|error| match error {
+    let written = replace_content(&named.target, &pieces, records, gate).map_err(|error| match error {
         ReplaceError::Open(error) => open_text(&error, args, base, &named.target),
         ReplaceError::Stopped => aborted_text(),
     })?;

@@ -22,6 +22,7 @@ mod locks;
 mod ls;
 mod node_error;
 mod open;
+mod overwrite;
 mod paths;
 mod prompt_images;
 mod read;
@@ -38,6 +39,7 @@ pub use context::{EffectClass, Progress, ToolContext, ToolOutput};
 pub use full_output::remove_old_outputs;
 pub use known_files::KnownFiles;
 pub use locks::{FileGuard, FileLocks};
+pub use overwrite::mend_overwritten;
 pub use prompt_images::FitImages;
 pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};
 

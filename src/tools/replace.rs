@@ -2,26 +2,25 @@
 //!
 //! A file of one name is replaced by a new file (unnamed until it is whole, then linked and renamed over the old one),
 //! with owner and mode kept. A file with further hard links, in a folder that we may not write to, or mounted as a
-//! single file, is overwritten in place, since a rename would part it from its other names; space is reserved first and
-//! a failed write is undone, but there a kill in the middle can leave a mix. Symbolic links are followed and stay.
+//! single file, is overwritten in place, since a rename would part it from its other names ([`super::overwrite`]). Symbolic
+//! links are followed and stay.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, FallocateFlags, OFlag, fallocate};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
 
 use super::open::{OpenError, check_kind, open};
+use super::overwrite::{Overwritten, overwrite};
 use super::work::Gate;
 
 /// Links that are followed before a path counts as a loop (the kernel's limit).
 const MAX_LINKS: usize = 40;
-/// Largest content that is kept in memory to undo a failed write in place.
-const MAX_UNDO_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why a file was left as it was.
 #[derive(Debug)]
@@ -63,10 +62,15 @@ fn canonical_folder(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Makes the file at `target` (a [final target](final_target)) hold the pieces, one after the other. Returns what the
-/// system says of the file then, if it does.
-pub(crate) fn replace_content(target: &Path, pieces: &[&[u8]], gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
+/// system says of the file then, if it does. `records` is where a write in place leaves its record.
+pub(crate) fn replace_content(
+    target: &Path,
+    pieces: &[&[u8]],
+    records: &Path,
+    gate: &Gate,
+) -> Result<Option<Metadata>, ReplaceError> {
     match target.symlink_metadata() {
-        Ok(metadata) => replace_existing(target, &metadata, pieces, gate),
+        Ok(metadata) => replace_existing(target, &metadata, pieces, records, gate),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(target, pieces, gate),
         Err(error) => Err(error.into()),
     }
@@ -76,6 +80,7 @@ fn replace_existing(
     target: &Path,
     metadata: &Metadata,
     pieces: &[&[u8]],
+    records: &Path,
     gate: &Gate,
 ) -> Result<Option<Metadata>, ReplaceError> {
     check_kind(metadata).map_err(ReplaceError::Open)?;
@@ -95,7 +100,7 @@ fn replace_existing(
             done => return done,
         }
     }
-    overwrite(&old, &metadata, pieces, gate)
+    overwrite(&Overwritten { file: &old, path: target, metadata: &metadata }, pieces, records, gate)
 }
 
 /// A mount point, a sticky folder, a folder that may not be written to.
@@ -183,53 +188,6 @@ fn is_unnamed_unsupported(error: &io::Error) -> bool {
 
 fn temp_name(target: &Path) -> PathBuf {
     target.with_file_name(format!(".agentd-{}.tmp", uuid::Uuid::new_v4().simple()))
-}
-
-fn overwrite(file: &File, old: &Metadata, pieces: &[&[u8]], gate: &Gate) -> Result<Option<Metadata>, ReplaceError> {
-    let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-    reserve(file, old.len(), len)?;
-    let undo = read_for_undo(file, old.len());
-    if !gate.commit() {
-        return Err(ReplaceError::Stopped);
-    }
-    if let Err(error) = write_at_start(file, pieces, len) {
-        if let Some(undo) = undo {
-            // The space was the file's own; if even this fails there is nothing left to try.
-            let _ = write_at_start(file, &[&undo], old.len());
-        }
-        return Err(error.into());
-    }
-    file.sync_data()?;
-    Ok(file.metadata().ok())
-}
-
-/// Makes sure that a longer content has room before the first byte is changed.
-fn reserve(file: &File, old: u64, new: u64) -> io::Result<()> {
-    let (Ok(from), Ok(more)) = (i64::try_from(old), i64::try_from(new.saturating_sub(old))) else {
-        return Err(io::Error::from_raw_os_error(Errno::EFBIG as i32));
-    };
-    if more == 0 {
-        return Ok(());
-    }
-    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, more) {
-        Err(full @ (Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG)) => Err(full.into()),
-        // Not every file system can reserve.
-        _ => Ok(()),
-    }
-}
-
-fn read_for_undo(file: &File, len: u64) -> Option<Vec<u8>> {
-    let mut content = vec![0; usize::try_from(len).ok().filter(|_| len <= MAX_UNDO_BYTES)?];
-    file.read_exact_at(&mut content, 0).ok().map(|()| content)
-}
-
-fn write_at_start(file: &File, pieces: &[&[u8]], len: u64) -> io::Result<()> {
-    let mut at = 0;
-    for piece in pieces {
-        file.write_all_at(piece, at)?;
-        at += piece.len() as u64;
-    }
-    file.set_len(len)
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ impl Place {
             cwd: cwd.to_owned(),
             env: self.env.clone(),
             outputs_dir: self.outputs(),
+            overwrites_dir: self.dir.path().join("overwrites"),
             cancel: self.cancel.clone(),
             progress,
             spawner: self.spawner.clone(),

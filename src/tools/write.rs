@@ -52,12 +52,12 @@ async fn try_run(args: WriteArgs, context: ToolContext, workers: &Workers) -> Re
     let written = args.path.clone();
     let named = workers.run(&budget, move |_| Named::find(&base, &written)).await??;
     let guard = budget.wait(context.locks.lock(&named.target)).await?;
-    let known_files = context.known_files.clone();
+    let (known_files, records) = (context.known_files.clone(), context.overwrites_dir.clone());
     workers
         .run(&budget, move |gate| {
             // Moved here, so that a stuck worker keeps others from the file.
             let _guard = guard;
-            write(&args, &named, known_files.as_ref(), gate)
+            write(&args, &named, known_files.as_ref(), &records, gate)
         })
         .await
 }
@@ -87,7 +87,7 @@ impl Named {
     }
 }
 
-fn write(args: &WriteArgs, named: &Named, known_files: Option<&KnownFiles>, gate: &Gate) -> ToolOutput {
+fn write(args: &WriteArgs, named: &Named, known_files: Option<&KnownFiles>, records: &Path, gate: &Gate) -> ToolOutput {
     if known_files.is_some_and(|known| known.is_other_on_disk(&named.target, gate)) {
         return ToolOutput::error(changed_text(&args.path));
     }
@@ -95,7 +95,7 @@ fn write(args: &WriteArgs, named: &Named, known_files: Option<&KnownFiles>, gate
         return output;
     }
     let content = [args.content.as_bytes()];
-    match replace_content(&named.target, &content, gate) {
+    match replace_content(&named.target, &content, records, gate) {
         Ok(written) => {
             if let Some(known) = known_files {
                 known.note_change(&named.target, written.as_ref(), &content);

@@ -91,6 +91,7 @@ impl SessionActor {
             cwd: self.settings.cwd.clone(),
             env: self.tool_env(),
             outputs_dir: self.services.config.paths.outputs_dir.clone(),
+            overwrites_dir: self.services.config.paths.overwrites_dir.clone(),
             cancel: cancel.clone(),
             progress,
             spawner: self.services.spawner.clone(),

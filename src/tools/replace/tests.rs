@@ -6,7 +6,12 @@ use super::*;
 
 fn put(path: &Path, content: &str) {
     let target = final_target(path).unwrap();
-    replace_content(&target, &[content.as_bytes()], &Gate::default()).unwrap();
+    replace_content(&target, &[content.as_bytes()], &records(path), &Gate::default()).unwrap();
+}
+
+/// Beside the folder of the file.
+fn records(path: &Path) -> PathBuf {
+    path.parent().unwrap().with_extension("records")
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -81,9 +86,9 @@ fn other_kinds_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = dir.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let error = replace_content(&fifo, &[b"x"], &Gate::default()).unwrap_err();
+    let error = replace_content(&fifo, &[b"x"], &records(&fifo), &Gate::default()).unwrap_err();
     assert!(matches!(error, ReplaceError::Open(OpenError::NotRegular("a named pipe (FIFO)"))));
-    let error = replace_content(dir.path(), &[b"x"], &Gate::default()).unwrap_err();
+    let error = replace_content(dir.path(), &[b"x"], &records(&fifo), &Gate::default()).unwrap_err();
     assert!(matches!(error, ReplaceError::Open(OpenError::Io(error)) if node_code(&error) == "EISDIR"));
 }
 
@@ -100,11 +105,11 @@ fn a_stopped_call_changes_nothing() {
     let gate = Gate::default();
     assert!(gate.stop_for_test());
     for target in [&path, &other] {
-        let error = replace_content(target, &[b"new"], &gate).unwrap_err();
+        let error = replace_content(target, &[b"new"], &records(target), &gate).unwrap_err();
         assert!(matches!(error, ReplaceError::Stopped));
     }
     fs::hard_link(&path, dir.path().join("h")).unwrap();
-    assert!(matches!(replace_content(&path, &[b"new"], &gate), Err(ReplaceError::Stopped)));
+    assert!(matches!(replace_content(&path, &[b"new"], &records(&path), &gate), Err(ReplaceError::Stopped)));
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(names(dir.path()), ["f", "h"]);
 }
@@ -128,7 +133,7 @@ fn a_full_disk_leaves_the_old_content() {
             if linked {
                 fs::hard_link(&path, dir.path().join("g")).unwrap();
             }
-            let error = replace_content(&path, &[&big], &Gate::default()).unwrap_err();
+            let error = replace_content(&path, &[&big], &records(&path), &Gate::default()).unwrap_err();
             assert!(matches!(error, ReplaceError::Open(OpenError::Io(error)) if node_code(&error) == "ENOSPC"));
             assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{begin, settled, texts};
+use super::{begin, descriptors, settled, texts};
 use crate::harness::{Client, Daemon, bounded};
 use crate::model_server::ModelServer;
 
@@ -180,8 +180,7 @@ async fn b103_500_cut_calls_leave_no_descriptor_and_only_private_files() {
     let server = ModelServer::replies(json!([command(&arguments), {"text": "warm"}]));
     let (daemon, mut client) = begin(&server).await;
     client.run("x").await;
-    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
-    let before = descriptors();
+    let before = descriptors(&daemon);
     let mut paths = Vec::new();
     for _ in 0..RUNS {
         server.push(json!({"blocks": calls}));
@@ -200,7 +199,8 @@ async fn b103_500_cut_calls_leave_no_descriptor_and_only_private_files() {
         assert!(std::fs::read_to_string(path).unwrap() == whole, "{path}");
     }
     // A session keeps its file open.
-    assert!(descriptors() <= before + RUNS + 2, "{before} descriptors before, {} after", descriptors());
+    let after = descriptors(&daemon);
+    assert!(after <= before + RUNS + 2, "{before} descriptors before, {after} after");
     until_gone(&daemon, "the calls").await;
 }
 

@@ -80,9 +80,13 @@ impl Calls {
         Self::result(&events)
     }
 
-    /// Kills the daemon, starts it again and goes on in a new session.
-    pub(super) async fn kill_and_restart(&mut self) {
+    /// Kills the daemon.
+    pub(super) fn kill(&mut self) {
         self.daemon.kill();
+    }
+
+    /// Starts the daemon again and goes on in a new session.
+    pub(super) async fn restart(&mut self) {
         self.daemon.restart();
         self.client = self.daemon.connect().await;
         begin_session(&self.daemon, &mut self.client).await;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::calls::Calls;
-use crate::harness::{Daemon, bounded};
+use crate::harness::{Daemon, Home, bounded};
 
 const MIB: usize = 1024 * 1024;
 
@@ -22,10 +22,15 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Returns how many files are being overwritten in place, or were when a daemon ended.
+fn records(home: &Home) -> usize {
+    fs::read_dir(home.state().join("agentd/overwrites")).into_iter().flatten().count()
+}
+
 /// Lets no file of the daemon grow beyond a size: to its writes a full disk, at a known byte.
-fn limit_files(daemon: &Daemon, size: usize) {
+fn limit_files(daemon: &Daemon, size: &str) {
     let status = Command::new("prlimit")
-        .args(["--pid", &daemon.pid().to_string(), &format!("--fsize={size}")])
+        .args(["--pid", &daemon.pid().to_string(), &format!("--fsize={size}:")])
         .status()
         .expect("prlimit of util-linux");
     assert!(status.success());
@@ -34,7 +39,7 @@ fn limit_files(daemon: &Daemon, size: usize) {
 #[tokio::test]
 async fn b114_without_room_the_old_content_stays() {
     let mut calls = Calls::start().await;
-    limit_files(calls.daemon(), 8 * MIB);
+    limit_files(calls.daemon(), &(8 * MIB).to_string());
     let cwd = calls.home().cwd();
     let old = format!("key{}", "x".repeat(8 * MIB - 1000));
     for name in ["alone", "linked"] {
@@ -47,6 +52,8 @@ async fn b114_without_room_the_old_content_stays() {
         assert!(calls.home().read(name) == old, "{name}");
     }
     assert_eq!(names(&cwd), ["alone", "linked", "other"]);
+    assert_eq!(records(calls.home()), 0);
+    limit_files(calls.daemon(), "unlimited");
     for name in ["alone", "linked"] {
         calls.edit(name, &[("key", "new")]).await.unwrap();
         assert!(calls.home().read(name) == old.replacen("key", "new", 1), "{name}");
@@ -85,13 +92,55 @@ async fn b114_a_kill_in_mid_write_leaves_the_old_or_the_new_content() {
         calls.home().write("big", &old);
         calls.begin("edit", json!({"path": "big", "edits": [{"oldText": "old", "newText": "new"}]})).await;
         until_written(calls.daemon(), &calls.home().cwd().join("big"), written).await;
-        calls.kill_and_restart().await;
+        calls.kill();
+        calls.restart().await;
         let content = calls.home().read("big");
         assert!(content == old || content == new, "after {written} bytes: {} bytes", content.len());
         in_mid_write += usize::from(content == old);
         assert_eq!(names(&calls.home().cwd()), ["big"], "after {written} bytes");
     }
     assert!(in_mid_write > 0, "each kill came after the write");
+}
+
+fn first_byte(file: &Path) -> u8 {
+    let mut byte = [0];
+    fs::File::open(file).unwrap().read_exact_at(&mut byte, 0).unwrap();
+    byte[0]
+}
+
+#[tokio::test]
+async fn b114_a_kill_while_a_linked_file_is_overwritten_is_mended_by_the_next_daemon() {
+    let old = format!("old {}", "a line of text\n".repeat(50 * MIB / 15));
+    let new = old.replacen("old", "newer", 1);
+    let mut calls = Calls::start().await;
+    let file = calls.home().cwd().join("big");
+    calls.home().write("big", "");
+    fs::hard_link(&file, calls.home().cwd().join("other")).unwrap();
+    let mut mixes = 0;
+    for _ in 0..3 {
+        calls.home().write("big", &old);
+        calls.begin("edit", json!({"path": "big", "edits": [{"oldText": "old", "newText": "newer"}]})).await;
+        let begun = async {
+            while first_byte(&file) != b'n' {
+                tokio::time::sleep(Duration::from_micros(100)).await;
+            }
+        };
+        bounded("the write", begun).await;
+        calls.kill();
+        let content = calls.home().read("big");
+        mixes += usize::from(content != old && content != new);
+        calls.restart().await;
+        let mended = async {
+            while records(calls.home()) > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        bounded("the mending", mended).await;
+        let content = calls.home().read("big");
+        assert!(content == old || content == new, "{} bytes", content.len());
+        assert!(calls.home().read("other") == content);
+    }
+    assert!(mixes > 0, "each kill came after the write");
 }
 
 #[tokio::test]

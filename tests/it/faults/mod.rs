@@ -55,6 +55,11 @@ fn settled(events: &[Value]) -> &Value {
     &events.last().expect("a run")["event"]
 }
 
+/// Returns how many descriptors the daemon has open.
+fn descriptors(daemon: &Daemon) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count()
+}
+
 /// Returns the texts of a request's messages of one role.
 fn texts(request: &Recorded, role: &str) -> Vec<String> {
     let messages = request.messages().iter().filter(|message| message["role"] == role);

@@ -6,6 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::calls::Calls;
+use super::descriptors;
 use super::lease::{Lease, WhenAsked};
 
 #[tokio::test]
@@ -67,6 +68,7 @@ async fn b126_what_cannot_be_opened_is_an_answer() {
 /// Somebody else has the file and takes time to give it back, or takes it away meanwhile, or keeps it until the abort.
 #[tokio::test]
 async fn b126_a_file_that_is_held_back_is_waited_for_until_the_abort() {
+    const ABORTS: usize = 3;
     let mut calls = Calls::start().await;
     let path = calls.home().cwd().join("held");
     calls.home().write("held", "one");
@@ -87,10 +89,15 @@ async fn b126_a_file_that_is_held_back_is_waited_for_until_the_abort() {
         drop(held.until_asked());
     }
     calls.home().write("held", "four");
-    let held = Lease::take(&path, WhenAsked::KeepIt);
-    calls.begin("read", json!({"path": "held"})).await;
-    let held = held.until_asked();
-    assert_eq!(calls.abort().await, Err("Operation aborted".to_owned()));
-    drop(held);
+    let before = descriptors(calls.daemon());
+    for _ in 0..ABORTS {
+        let held = Lease::take(&path, WhenAsked::KeepIt);
+        calls.begin("read", json!({"path": "held"})).await;
+        let held = held.until_asked();
+        assert_eq!(calls.abort().await, Err("Operation aborted".to_owned()));
+        drop(held);
+    }
     assert_eq!(calls.read("held").await.as_deref(), Ok("four"));
+    // Connections to the model come and go.
+    assert!(descriptors(calls.daemon()) < before + ABORTS);
 }
