@@ -107,6 +107,7 @@ impl<'a, R: Incoming> Reader<'a, R> {
         let mut has_ended = false;
         let mut is_goodbye = false;
         let mut gone: Option<BoxFuture<'static, ()>> = None;
+        let mut is_gone = false;
         while !has_ended || self.current.is_some() || !self.unanswered.is_empty() || !self.waiting.is_empty() {
             let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < self.window;
             let has_room = self.conn.outbox.has_room();
@@ -120,8 +121,10 @@ impl<'a, R: Incoming> Reader<'a, R> {
                     (has_ended, is_goodbye) = (true, true);
                     self.end_waiting();
                 }
-                // Nobody is there to be answered: what waits is dropped with this. What it asked for goes on.
-                () = over(&mut gone) => return,
+                () = over(&mut gone), if !is_gone => {
+                    is_gone = true;
+                    self.drop_waiting();
+                }
                 Some((key, outgoing)) = self.waiting.next() => {
                     self.cancels.retain(|cancel| cancel.key != key);
                     self.conn.outbox.push(outgoing);
@@ -139,6 +142,8 @@ impl<'a, R: Incoming> Reader<'a, R> {
                         self.set_aside();
                         if is_goodbye {
                             self.end_waiting();
+                        } else if is_gone {
+                            self.drop_waiting();
                         }
                     }
                 },
@@ -170,9 +175,7 @@ impl<'a, R: Incoming> Reader<'a, R> {
             }
             Err(ReadError::Io(error)) => {
                 tracing::debug!(%error, "a connection broke");
-                // Nobody is there to be answered.
-                self.waiting.clear();
-                self.cancels.clear();
+                self.drop_waiting();
                 return false;
             }
         }
@@ -279,6 +282,14 @@ impl<'a, R: Incoming> Reader<'a, R> {
                 () = token.cancelled() => (key, failed(id.as_ref().map(|id| id.get()), cancelled)),
             }
         }));
+    }
+
+    /// Drops the answers that are to come: nobody is there to hear them. What was asked for goes on, and a request that is
+    /// still on its way to its session gets there.
+    fn drop_waiting(&mut self) {
+        self.waiting.clear();
+        self.cancels.clear();
+        self.unanswered.clear();
     }
 
     /// Answers what still waits when the daemon ends.

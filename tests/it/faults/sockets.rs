@@ -127,6 +127,23 @@ async fn b195_requests_of_a_client_that_is_gone_end_and_those_of_a_half_closed_o
     until_clients(&mut client, 1).await;
 }
 
+/// A script may write its request and be gone before it is taken.
+#[tokio::test]
+async fn what_a_client_has_asked_is_done_though_it_is_gone() {
+    let server = ModelServer::replies(json!([{"text": "one"}, {"text": "two"}]));
+    let (mut daemon, mut client) = begin(&server).await;
+    client.run("x").await;
+    let session = client.ok("get_state", json!({})).await["sessionId"].clone();
+    // So that the session has to be loaded first.
+    assert!(daemon.terminate().success());
+    daemon.restart();
+    let prompt = json!({"jsonrpc": "2.0", "method": "prompt", "params": {"sessionId": session, "message": "y"}});
+    let mut stream = StdStream::connect(daemon.home().socket()).unwrap();
+    stream.write_all(format!("{prompt}\n").as_bytes()).unwrap();
+    drop(stream);
+    server.request(2).await;
+}
+
 #[tokio::test]
 async fn b151_a_half_closed_connection_costs_nothing_while_it_waits_and_sigterm_works() {
     let call = json!({"blocks": [{"tool": "bash", "args": {"command": "sleep 60"}, "id": "c1"}]});
