@@ -196,6 +196,9 @@ pub(crate) enum Command {
     Unload(Reply<Empty>),
     /// Stops the run and ends the actor; the answer comes when all is on disk.
     Close(Reply<Empty>),
+    /// Fails, for tests of what becomes of a session then.
+    #[cfg(test)]
+    Panic(Reply<Empty>),
 }
 
 /// Where an answer goes.
@@ -285,6 +288,14 @@ impl SessionHandle {
     /// Tells whether the actor has ended.
     pub fn is_closed(&self) -> bool {
         self.commands.is_closed()
+    }
+
+    /// Makes the actor panic.
+    #[cfg(test)]
+    pub(crate) async fn panic(&self) -> Pending<Empty> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Box::new(Command::Panic(reply))).await.expect("a living actor");
+        Pending { answer, ending: self.ending.clone() }
     }
 
     requests! {

@@ -11,3 +11,4 @@ mod pages;
 mod shutdown;
 mod stock_client;
 mod storm;
+mod watch;

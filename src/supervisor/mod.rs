@@ -11,3 +11,6 @@ mod new;
 pub use directory::Supervisor;
 pub use error::SupervisorError;
 pub use new::NewSession;
+
+#[cfg(test)]
+mod tests;

@@ -74,6 +74,8 @@ impl SessionActor {
                 self.closing = true;
                 self.stop(Stop::Shutdown, reply);
             }
+            #[cfg(test)]
+            Command::Panic(_reply) => panic!("as the test wishes"),
         }
     }
 

@@ -247,6 +247,7 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
             Command::SetSteeringMode(_, reply) | Command::SetFollowUpMode(_, reply) => answer(reply, Empty {}, seq),
             Command::Detach(_, reply) => answer(reply, Empty {}, seq),
             Command::Attach(request, reply) => attach(&shared, &state.text, *request, reply),
+            Command::Panic(_) => panic!("nobody asks made-up sessions for that"),
         }
     }
 }
@@ -287,6 +288,7 @@ fn name(command: &Command) -> String {
         Command::Attach(..) => "attach".into(),
         Command::Detach(..) => "detach".into(),
         Command::Close(_) => "close".into(),
+        Command::Panic(_) => "panic".into(),
     }
 }
 

@@ -13,7 +13,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::settled;
-use crate::harness::{Client, Daemon, Home, bounded};
+use crate::harness::{Client, Daemon, Home, bounded, usage_of};
 use crate::model_server::ModelServer;
 
 /// Returns `count` words that tell their place, each of six bytes.
@@ -91,6 +91,28 @@ async fn b149_a_front_whose_reader_has_left_ends() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+}
+
+/// An editor that stops reading holds up its front, which holds one buffer; the daemon holds its place in the stream.
+#[tokio::test]
+async fn b149_an_editor_that_stops_reading_costs_neither_its_front_nor_the_daemon_memory() {
+    let synth = json!({"deltas": 20_000, "text": "x".repeat(400), "per_write": 20});
+    let server = ModelServer::replies(json!([{"synth": synth}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let session = client.new_session(daemon.home(), "fake/plain").await;
+    let mut editor = Client::stdio(daemon.home());
+    editor.ok("attach", json!({"sessionId": session})).await;
+    client.ok("attach", json!({"view": "status"})).await;
+    let before = usage_of(editor.pid());
+    client.ok("prompt", json!({"message": "x"})).await;
+    assert_eq!(settled(&client.events_until("agent_settled").await)["reason"], "done");
+    let after = usage_of(editor.pid());
+    assert!(after.resident_kib <= before.resident_kib + 1024, "{before:?}, then {after:?}");
+    let status = client.ok("get_daemon_status", json!({})).await;
+    let front = status["clients"].as_array().unwrap().iter().find(|client| client["name"] == "agentd stdio").unwrap();
+    assert!(front["attached"][0]["lag"].as_u64().unwrap() > 10_000, "{status}");
+    assert!(front["bytesUnsent"].as_u64().unwrap() < 256 * 1024, "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
