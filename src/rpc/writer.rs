@@ -37,6 +37,8 @@ pub(super) struct Writer<W> {
     turn: usize,
     recovering: FuturesUnordered<BoxFuture<'static, Recovered>>,
     generation: u64,
+    /// Made anew while another attachment was on its way, which may do without them.
+    parked: Vec<Recovered>,
     out: Vec<u8>,
     frames: Vec<Bytes>,
     /// Bytes of the answers in `out`.
@@ -95,6 +97,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             turn: 0,
             recovering: FuturesUnordered::new(),
             generation: 0,
+            parked: Vec::new(),
             out: Vec::new(),
             frames: Vec::new(),
             answer_bytes: 0,
@@ -117,6 +120,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             self.mark(&ready);
             // Polled here too: a busy connection never comes to wait for them below.
             while let Some(Some(recovered)) = self.recovering.next().now_or_never() {
+                self.recovered(recovered);
+            }
+            for recovered in std::mem::take(&mut self.parked) {
                 self.recovered(recovered);
             }
             self.collect_answers();
@@ -212,7 +218,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Puts the events that an answer reflects into the buffer, as far as there is room.
     fn due(&mut self, answer: &Outgoing) -> Due {
         for (session, seq) in &answer.reflects {
-            let until = if self.conn.is_attaching(session) {
+            let is_attaching = self.conn.is_attaching(session);
+            let until = if is_attaching {
                 // The attachment that comes with this answer, or after it, begins at its own cursor: what is read of
                 // the one that it replaces ends there, or it would come twice.
                 let answers = std::iter::once(answer).chain(&self.answers);
@@ -225,6 +232,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             };
             let Some(at) = self.readers.iter().position(|reader| reader.handle.id() == session) else { continue };
             match self.pull(at, Some(until)) {
+                // The attachment that comes stands for the events that were lost.
+                None if is_attaching => {}
                 None => return Due::Later,
                 Some(Pull::More) if self.position(at) < until => return Due::AfterMore,
                 Some(_) => {}
@@ -359,8 +368,12 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }));
     }
 
-    /// Goes on with a subscription that was made anew, unless the client has attached or detached meanwhile.
+    /// Goes on with a subscription that was made anew, unless the client has attached or detached meanwhile. While it
+    /// attaches, the snapshot may be past the cursor that it will be told: that comes first.
     fn recovered(&mut self, recovered: Recovered) {
+        if self.conn.is_attaching(&recovered.session) {
+            return self.parked.push(recovered);
+        }
         let Recovered { session, generation, position, result } = recovered;
         let is_awaited = |reader: &Reader| {
             *reader.handle.id() == session && matches!(reader.source, Source::Recovering(at) if at == generation)

@@ -139,3 +139,25 @@ async fn a_client_is_given_up_only_when_much_is_held_for_it_for_long() {
     assert_eq!(clients(&mut watcher).await.as_array().unwrap().len(), 2);
     assert_eq!(reads.event().await["seq"], 4, "and goes on where it was");
 }
+
+#[tokio::test]
+async fn a_snapshot_of_an_attachment_does_not_overtake_the_next_one() {
+    let fake = Fake::new(300);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect_with(&fake.server(), &fake.tasks, 64);
+    client.ask("attach", json!({"sessionId": "s1"})).await;
+    until(|| session.log().len() == 1).await;
+    // It falls behind before it has read its first answer, and attaches again.
+    session.stream(["a"; 50]);
+    client.ask("clear_queue", json!({})).await;
+    client.ask("attach", json!({})).await;
+    until(|| session.log().len() == 3).await;
+    let last = session.stream(["b"; 10]);
+    client.answer().await;
+    client.answer().await;
+    let cursor = client.answer().await["result"]["seq"].as_u64().unwrap();
+    assert!(cursor < last);
+    assert!(client.events.iter().all(|event| event["seq"].as_u64().unwrap() <= cursor), "{:?}", client.events);
+    let lagged = client.event().await;
+    assert_eq!((&lagged["event"]["type"], &lagged["seq"]), (&json!("lagged"), &json!(last)));
+}
