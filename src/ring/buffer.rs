@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::encode::{Delta, Place, delta_frame, delta_of, escape, event_frame};
 use super::short::short_frame;
-use super::shown::{Class, Growth};
+use super::shown::{Class, Growth, Lacks};
 use crate::agent::event::Event;
 
 /// A merged frame is closed when its text has grown to this many bytes, so that a very fast stream still flows.
@@ -33,8 +33,8 @@ pub(super) struct Buffer {
     /// Short frames for the `status` view, oldest first; of the other events it shows the whole frame.
     shorts: VecDeque<(Seq, Bytes)>,
     growth: Growth,
-    /// Whether something was growing after the last event that was forgotten.
-    grew_before: bool,
+    /// What readers of poorer views lack after the last event that was forgotten.
+    lacks_before: Lacks,
     /// The last events of the classes `Status` and `Entry` or less.
     last_shown: (Seq, Seq),
     /// The last of those that were forgotten.
@@ -50,8 +50,8 @@ struct Slot {
     stored: Stored,
     tick: u64,
     class: Class,
-    /// Whether something grows after this event.
-    is_growing: bool,
+    /// What readers of poorer views lack after this event.
+    lacks: Lacks,
 }
 
 /// An event, in the smallest form that its frame can be had from.
@@ -90,7 +90,7 @@ impl Buffer {
             open: None,
             shorts: VecDeque::new(),
             growth: Growth::default(),
-            grew_before: false,
+            lacks_before: Lacks::default(),
             last_shown: (0, 0),
             last_forgotten: (0, 0),
             last_delta: 0,
@@ -142,12 +142,13 @@ impl Buffer {
         }
     }
 
-    /// Tells whether a message or the output of a tool grows after an event, which is retained or the one before.
-    pub(super) fn is_growing_after(&self, seq: Seq) -> bool {
-        match (seq + 1).checked_sub(self.first) {
-            None | Some(0) => self.grew_before,
-            Some(count) => self.slots.get(count as usize - 1).is_some_and(|slot| slot.is_growing),
-        }
+    /// Tells whether a reader of a view lacks something after an event, which is retained or the one before.
+    pub(super) fn is_lacking_after(&self, seq: Seq, view: View) -> bool {
+        let lacks = match (seq + 1).checked_sub(self.first) {
+            None | Some(0) => Some(self.lacks_before),
+            Some(count) => self.slots.get(count as usize - 1).map(|slot| slot.lacks),
+        };
+        lacks.is_some_and(|lacks| lacks.is_any(view))
     }
 
     /// Returns the first event from `seq` on that a view shows.
@@ -185,7 +186,7 @@ impl Buffer {
             _ => Stored::Frame(self.encode(|out, head| event_frame(out, head, seq, &event))),
         };
         self.bytes += size_of::<Slot>() + stored.bytes();
-        self.slots.push_back(Slot { stored, tick, class, is_growing: self.growth.is_any() });
+        self.slots.push_back(Slot { stored, tick, class, lacks: self.growth.lacks() });
     }
 
     fn merge(&mut self, seq: Seq, delta: &Delta<'_>) {
@@ -320,7 +321,7 @@ impl Buffer {
         let Some(slot) = self.slots.pop_front() else { return };
         self.bytes -= size_of::<Slot>() + slot.stored.bytes();
         note_shown(&mut self.last_forgotten, slot.class, self.first);
-        self.grew_before = slot.is_growing;
+        self.lacks_before = slot.lacks;
         self.first += 1;
         while let Some((_, frame)) = self.shorts.pop_front_if(|(seq, _)| *seq < self.first) {
             self.bytes -= size_of::<(Seq, Bytes)>() + frame.len();

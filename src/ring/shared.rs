@@ -199,8 +199,9 @@ impl Ring {
         if since.epoch != self.0.epoch || since.seq > buffer.last() || since.seq < buffer.forgotten_in(view) {
             return false;
         }
-        let is_poorer = richest(since.view.unwrap_or(view)) < richest(view);
-        !(is_poorer && buffer.is_growing_after(since.seq))
+        let read_in = since.view.unwrap_or(view);
+        let is_poorer = richest(read_in) < richest(view);
+        !(is_poorer && buffer.is_lacking_after(since.seq, read_in))
     }
 
     /// Makes a subscription that goes on after `after`. Ends the open merge first; what is there already is read

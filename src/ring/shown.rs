@@ -89,6 +89,8 @@ pub(super) fn richest(view: View) -> Class {
 pub(super) struct Growth {
     is_message_open: bool,
     running_tools: u32,
+    /// Tools whose result is not an entry yet. Its content came with the end of the call, which `status` does not show.
+    unwritten_results: u32,
 }
 
 impl Growth {
@@ -98,14 +100,40 @@ impl Growth {
                 self.is_message_open = true
             }
             Event::MessageEnd(entry) if matches!(*entry.message, Message::Assistant(_)) => self.is_message_open = false,
-            Event::ToolExecutionStart(_) => self.running_tools += 1,
+            Event::MessageEnd(entry) if matches!(*entry.message, Message::ToolResult(_)) => {
+                self.unwritten_results = self.unwritten_results.saturating_sub(1);
+            }
+            Event::ToolExecutionStart(_) => {
+                self.running_tools += 1;
+                self.unwritten_results += 1;
+            }
             Event::ToolExecutionEnd { .. } => self.running_tools = self.running_tools.saturating_sub(1),
             Event::AgentSettled { .. } => *self = Self::default(),
             _ => {}
         }
     }
 
-    pub(super) fn is_any(self) -> bool {
-        self.is_message_open || self.running_tools > 0
+    /// Returns what readers of poorer views lack here.
+    pub(super) fn lacks(self) -> Lacks {
+        let of_entries = self.is_message_open || self.running_tools > 0;
+        Lacks { of_entries, of_status: of_entries || self.unwritten_results > 0 }
+    }
+}
+
+/// Whether a reader lacks something at some point of the stream that later events of a richer view take as known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lacks {
+    of_entries: bool,
+    of_status: bool,
+}
+
+impl Lacks {
+    /// Tells so of a reader of this view.
+    pub(super) fn is_any(self, view: View) -> bool {
+        match view {
+            View::Full | View::Coalesced => false,
+            View::Entries => self.of_entries,
+            View::Status => self.of_status,
+        }
     }
 }

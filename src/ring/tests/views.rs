@@ -104,7 +104,8 @@ fn a_cursor_of_a_poorer_view_is_exact_only_where_nothing_grows() {
         (0..=10).filter(is_exact).collect::<Vec<Seq>>()
     };
     assert_eq!(exact(View::Entries, View::Full), [0, 4, 7, 8, 9, 10]);
-    assert_eq!(exact(View::Status, View::Entries), [0, 4, 7, 8, 9, 10]);
+    // The content of the result came with event 7, and its entry has not come.
+    assert_eq!(exact(View::Status, View::Entries), [0, 4, 10]);
     let all: Vec<Seq> = (0..=10).collect();
     assert_eq!(exact(View::Full, View::Coalesced), all);
     assert_eq!(exact(View::Full, View::Status), all);
