@@ -142,13 +142,13 @@ impl SessionActor {
         })));
     }
 
-    /// Appends entries in one write, and returns the id of the last.
-    pub(super) fn append_all(&mut self, bodies: Vec<EntryBody>) -> Option<EntryId> {
+    /// Appends entries in one write, and tells of each.
+    pub(super) fn append_all(&mut self, bodies: Vec<EntryBody>) {
         let with_id = |body| NewEntry { id: self.tree.new_entry_id(rand_u32), body };
         let entries: Vec<NewEntry> = bodies.into_iter().map(with_id).collect();
-        let last = entries.last().map(|entry| entry.id.clone());
+        let ids: Vec<EntryId> = entries.iter().map(|entry| entry.id.clone()).collect();
         self.jobs.push_back(Job::Effect(Effect::Append { entries, sync: false }));
-        last
+        self.jobs.extend(ids.into_iter().map(|id| Job::Effect(Effect::EmitEntry(id))));
     }
 
     pub(super) fn emit_in_turn(&mut self, event: Event) {
@@ -169,10 +169,8 @@ impl SessionActor {
     /// Keeps settings in the session when they change something, and obeys them once that is on disk.
     fn store_settings(&mut self, set: StoredSettings, reply: Reply<Empty>) {
         self.change_in_turn(move |actor| {
-            if actor.machine.would_change(&set)
-                && let Some(id) = actor.append_all(vec![set.entry()])
-            {
-                actor.jobs.push_back(Job::Effect(Effect::EmitEntry(id)));
+            if actor.machine.would_change(&set) {
+                actor.append_all(vec![set.entry()]);
             }
             actor.answer_written(reply, move |actor| {
                 actor.machine.configure(&set);

@@ -207,8 +207,11 @@ async fn set_session_name_trims_and_tells_all() {
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "demo").await;
     client.ok("set_session_name", json!({"name": "  two words \n"})).await;
-    let event = client.events_until("session_info_changed").await.pop().unwrap();
-    assert_eq!(event["event"]["name"], "two words");
+    let mut events = client.events_until("session_info_changed").await;
+    assert_eq!(events.pop().unwrap()["event"]["name"], "two words");
+    let told = &events.pop().unwrap()["event"];
+    let entries = client.ok("get_entries", json!({"branch": true})).await;
+    assert_eq!((&told["type"], &told["entry"]), (&json!("entry_appended"), &entries["entries"][2]));
     assert_eq!(client.ok("get_state", json!({})).await["sessionName"], "two words");
 }
 
