@@ -36,7 +36,7 @@ use self::images::Fitting;
 use self::journal::Journal;
 use self::perform::{Job, Replies};
 use self::prepare::PrepareResult;
-use self::published::PublishedTools;
+use self::published::Published;
 use self::request::ActiveRequest;
 use self::senders::Senders;
 use self::tool_calls::{LiveTool, ToolMessage};
@@ -80,7 +80,7 @@ pub(crate) struct SessionActor {
     fitting: Option<Box<Fitting>>,
     request: Option<ActiveRequest>,
     tools: HashMap<EntryId, LiveTool>,
-    published_tools: PublishedTools,
+    published: Published,
     /// What the tools know of files; `None` when nobody wants to know.
     known_files: Option<KnownFiles>,
     tool_messages: (mpsc::Sender<ToolMessage>, mpsc::Receiver<ToolMessage>),
@@ -156,6 +156,7 @@ impl SessionActor {
         ending: Ending,
     ) -> Self {
         let known_files = (services.config.require_read == RequireRead::Changed).then(KnownFiles::default);
+        let published = Published::new(opening.machine.queues().texts(), opening.machine.is_interrupted());
         let mut actor = Self {
             id: opening.id,
             services,
@@ -177,7 +178,7 @@ impl SessionActor {
             fitting: None,
             request: None,
             tools: HashMap::new(),
-            published_tools: PublishedTools::default(),
+            published,
             known_files,
             tool_messages: mpsc::channel(crate::constants::TOOL_MESSAGES),
             retry: None,

@@ -25,8 +25,8 @@ pub struct Assembler {
     started_at: i64,
     blocks: Vec<Block>,
     usage: Usage,
-    /// Usage has changed since the last update that carried it.
-    usage_is_new: bool,
+    /// What the last update that carried usage said.
+    told_usage: Usage,
     response_id: Option<String>,
     response_model: Option<String>,
     stop: Option<(StopReason, Option<String>)>,
@@ -69,7 +69,7 @@ impl Assembler {
             started_at: now,
             blocks: Vec::new(),
             usage: Usage::default(),
-            usage_is_new: false,
+            told_usage: Usage::default(),
             response_id: None,
             response_model: None,
             stop: None,
@@ -126,7 +126,6 @@ impl Assembler {
             }
             StreamEvent::BlockEnd { index } => self.end_block(index),
             StreamEvent::Usage(usage) => {
-                self.usage_is_new |= usage != self.usage;
                 self.usage = usage;
                 None
             }
@@ -160,8 +159,9 @@ impl Assembler {
     }
 
     fn update(&mut self, update: AssistantUpdate) -> Update {
-        let usage = std::mem::take(&mut self.usage_is_new).then_some(self.usage);
-        Update { usage, update }
+        let is_new = self.usage != self.told_usage;
+        self.told_usage = self.usage;
+        Update { usage: is_new.then_some(self.usage), update }
     }
 
     /// Returns the ends of all blocks still open, in block order.
@@ -169,11 +169,12 @@ impl Assembler {
         (0..self.blocks.len()).filter_map(|index| self.end_block(index)).collect()
     }
 
-    /// Returns the message so far, for a snapshot: an unfinished tool call carries `argumentsText`.
+    /// Returns the message as far as its updates have told it, for a snapshot: a tool call whose arguments are not
+    /// complete carries `argumentsText`.
     pub fn so_far(&self) -> AssistantMessage {
         let mut message = self.skeleton();
         message.content = self.blocks.iter().map(Block::so_far).collect();
-        message.usage = self.usage;
+        message.usage = self.told_usage;
         message.response_id.clone_from(&self.response_id);
         message
     }
@@ -201,14 +202,17 @@ impl Assembler {
 impl Block {
     fn so_far(&self) -> ContentBlock {
         match &self.kind {
-            BlockKind::ToolCall { id, name } if self.is_open => ContentBlock::ToolCall(ToolCall {
-                id: id.clone(),
-                name: name.clone(),
-                arguments: Value::Null,
-                arguments_error: None,
-                thought_signature: None,
-                arguments_text: Some(self.text.clone()),
-            }),
+            // Arguments that cannot be read stay the text that the updates have told.
+            BlockKind::ToolCall { id, name } if self.is_open || args::parse(&self.text).is_err() => {
+                ContentBlock::ToolCall(ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    arguments: Value::Null,
+                    arguments_error: None,
+                    thought_signature: None,
+                    arguments_text: Some(self.text.clone()),
+                })
+            }
             BlockKind::ToolCall { .. } => self.clone().finish(),
             BlockKind::Text => ContentBlock::Text { text: self.text.clone(), text_signature: self.signature.clone() },
             BlockKind::Thinking => ContentBlock::Thinking {

@@ -319,7 +319,8 @@ impl SessionView {
         let content = match (message, call) {
             (Some(message), _) => EntryContent::Message(Box::new(message.clone())),
             (None, Some(call)) => self.take_result(call),
-            (None, None) => return,
+            // The view `status` tells no more of it.
+            (None, None) => return self.state.leaf_id = Some(id.clone()),
         };
         if let Some(call) = call {
             self.tools.retain(|tool| tool.tool_call_id != *call);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentd_protocol::EntryId;
-use agentd_protocol::methods::{AttachResult, ClientRef, Entry as WireEntry, OpenMessage, Replay, Snapshot, View};
+use agentd_protocol::methods::{AttachResult, ClientRef, Entry as WireEntry, Replay, Snapshot, View};
 
 use super::SessionActor;
+use super::request::ActiveRequest;
 use crate::agent::event::Event;
 use crate::agent::handle::{Answer, AttachRequest, Attached, Reply};
 use crate::constants::SNAPSHOT_ENTRY_BYTES;
@@ -54,13 +55,14 @@ impl SessionActor {
             .request
             .as_ref()
             .filter(|request| request.is_started && shows_growth)
-            .map(|request| OpenMessage { entry_id: request.entry_id.clone(), message: request.assembler.so_far() });
+            .map(ActiveRequest::so_far)
+            .or_else(|| self.published.closing.clone().filter(|_| shows_growth));
         Snapshot {
             entries,
             before,
             message,
-            tools: self.published_tools.snapshot(),
-            queue: self.machine.queues().texts(),
+            tools: self.published.tools(),
+            queue: self.published.queue.clone(),
             questions: Vec::new(),
             senders,
         }

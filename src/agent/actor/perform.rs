@@ -115,7 +115,7 @@ impl SessionActor {
     pub(super) fn publish(&mut self, mut event: Event) {
         self.senders.sign(&mut event);
         self.journal.note(&event);
-        self.published_tools.note(&event);
+        self.published.note(&event);
         self.publish_all([event]);
     }
 

@@ -1,17 +1,30 @@
-//! What clients have been told of the running tools: the fold of the published events, as a snapshot carries it.
+//! What clients have been told: the fold of the published events, as snapshots and states carry it. The machine is
+//! ahead of it while effects wait for the disk.
 
 use std::sync::Arc;
 
 use agentd_protocol::EntryId;
 use agentd_protocol::message::Message;
-use agentd_protocol::methods::{EndedTool, RunningTool};
+use agentd_protocol::methods::{EndedTool, OpenMessage, Queue, RetryState, RunningTool, SessionStatus};
 
 use crate::agent::event::{Event, ToolStart};
 use crate::constants::TOOL_OUTPUT_BYTES;
 
-/// Tools between their start and the message with their result, in call order.
-#[derive(Default)]
-pub(super) struct PublishedTools(Vec<PublishedTool>);
+/// What the events so far come to.
+pub(super) struct Published {
+    /// What the session is doing. That a run is being stopped is told by its end only.
+    pub(super) status: SessionStatus,
+    /// What is waited for, in retry wait.
+    pub(super) retry: Option<RetryState>,
+    /// Messages waiting to be sent.
+    pub(super) queue: Queue,
+    /// Whether the last run was cut short.
+    pub(super) is_interrupted: bool,
+    /// A message whose response has ended, until its end is published.
+    pub(super) closing: Option<OpenMessage>,
+    /// Tools between their start and the message with their result, in call order.
+    tools: Vec<PublishedTool>,
+}
 
 struct PublishedTool {
     start: Arc<ToolStart>,
@@ -19,12 +32,54 @@ struct PublishedTool {
     ended: Option<EndedTool>,
 }
 
-impl PublishedTools {
+impl Published {
+    /// Begins with what a session was loaded with.
+    pub(super) fn new(queue: Queue, is_interrupted: bool) -> Self {
+        Self { status: SessionStatus::Idle, retry: None, queue, is_interrupted, closing: None, tools: Vec::new() }
+    }
+
     /// Takes in an event that is being published.
     pub(super) fn note(&mut self, event: &Event) {
         match event {
+            Event::AgentStart => {
+                (self.status, self.retry, self.is_interrupted) = (SessionStatus::Running, None, false);
+            }
+            Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
+                self.status = SessionStatus::RetryWait;
+                self.retry = Some(RetryState {
+                    attempt: *attempt,
+                    max_attempts: *max_attempts,
+                    delay_ms: *delay_ms,
+                    error_message: error_message.clone(),
+                });
+            }
+            Event::AutoRetryEnd { .. } => self.retry = None,
+            Event::AgentSettled { .. } => self.settled(),
+            Event::QueueUpdate { steering, follow_up } => {
+                let texts = |texts: &[Arc<str>]| texts.iter().map(|text| text.to_string()).collect();
+                self.queue = Queue { steering: texts(steering), follow_up: texts(follow_up) };
+            }
+            Event::MessageEnd(entry) => match &*entry.message {
+                Message::Assistant(_) => self.closing = None,
+                Message::ToolResult(_) => self.tools.retain(|tool| tool.start.entry_id != entry.id),
+                _ => {}
+            },
+            Event::ToolExecutionStart(_) | Event::ToolExecutionUpdate { .. } | Event::ToolExecutionEnd { .. } => {
+                self.note_tool(event);
+            }
+            _ => {}
+        }
+    }
+
+    fn settled(&mut self) {
+        (self.status, self.retry, self.closing) = (SessionStatus::Idle, None, None);
+        self.tools.clear();
+    }
+
+    fn note_tool(&mut self, event: &Event) {
+        match event {
             Event::ToolExecutionStart(start) => {
-                self.0.push(PublishedTool { start: Arc::clone(start), output: String::new(), ended: None });
+                self.tools.push(PublishedTool { start: Arc::clone(start), output: String::new(), ended: None });
             }
             Event::ToolExecutionUpdate { call, delta } => {
                 if let Some(tool) = self.find(&call.entry_id) {
@@ -40,19 +95,13 @@ impl PublishedTools {
                     tool.ended = Some(EndedTool { result, is_error: *is_error, duration_ms: *duration_ms });
                 }
             }
-            Event::MessageEnd(entry) => {
-                if matches!(*entry.message, Message::ToolResult(_)) {
-                    self.0.retain(|tool| tool.start.entry_id != entry.id);
-                }
-            }
-            Event::AgentSettled { .. } => self.0.clear(),
             _ => {}
         }
     }
 
     /// Returns the tools as a snapshot carries them.
-    pub(super) fn snapshot(&self) -> Vec<RunningTool> {
-        let tools = self.0.iter().map(|tool| RunningTool {
+    pub(super) fn tools(&self) -> Vec<RunningTool> {
+        let tools = self.tools.iter().map(|tool| RunningTool {
             tool_call_id: tool.start.id.clone(),
             tool_name: tool.start.name.clone(),
             args: tool.start.args.clone(),
@@ -63,7 +112,7 @@ impl PublishedTools {
     }
 
     fn find(&mut self, id: &EntryId) -> Option<&mut PublishedTool> {
-        self.0.iter_mut().find(|tool| tool.start.entry_id == *id)
+        self.tools.iter_mut().find(|tool| tool.start.entry_id == *id)
     }
 }
 
@@ -75,5 +124,33 @@ fn keep_tail(text: &mut String, limit: usize) {
             cut += 1;
         }
         text.drain(..cut);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_protocol::methods::RunEnd;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn described(published: &Published) -> (SessionStatus, bool, usize, bool) {
+        (published.status, published.retry.is_some(), published.queue.len(), published.is_interrupted)
+    }
+
+    #[test]
+    fn a_state_says_what_the_events_said() {
+        let mut published = Published::new(Queue { steering: vec!["a".into()], follow_up: Vec::new() }, true);
+        assert_eq!(described(&published), (SessionStatus::Idle, false, 1, true));
+        published.note(&Event::AgentStart);
+        published.note(&Event::QueueUpdate { steering: [].into(), follow_up: [].into() });
+        assert_eq!(described(&published), (SessionStatus::Running, false, 0, false));
+        let error_message = "busy".to_owned();
+        published.note(&Event::AutoRetryStart { attempt: 1, max_attempts: 3, delay_ms: 5, error_message });
+        assert_eq!(described(&published), (SessionStatus::RetryWait, true, 0, false));
+        published.note(&Event::AutoRetryEnd { success: false, attempt: 1, final_error: None });
+        assert_eq!(described(&published), (SessionStatus::RetryWait, false, 0, false));
+        published.note(&Event::AgentSettled { aborted: true, reason: RunEnd::Aborted, error_message: None });
+        assert_eq!(described(&published), (SessionStatus::Idle, false, 0, false));
     }
 }

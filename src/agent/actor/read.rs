@@ -3,7 +3,7 @@
 use agentd_protocol::message::{ContentBlock, Message};
 use agentd_protocol::methods::{
     ContextUsage, Entry as WireEntry, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, SessionState, SessionStats,
+    GetMessagesResult, SessionState, SessionStats, SessionStatus,
 };
 
 use super::SessionActor;
@@ -19,7 +19,7 @@ impl SessionActor {
         SessionState {
             model: self.settings.model.as_ref().map(|spec| spec.model.clone()),
             thinking_level: self.settings.thinking,
-            is_streaming: !self.machine.is_idle(),
+            is_streaming: self.published.status != SessionStatus::Idle,
             is_compacting: false,
             steering_mode: settings.steering_mode,
             follow_up_mode: settings.follow_up_mode,
@@ -28,19 +28,28 @@ impl SessionActor {
             session_name: self.tree.name().map(str::to_owned),
             auto_compaction_enabled: false,
             message_count: build_context(&self.tree).messages.len() as u64,
-            pending_message_count: self.machine.queues().len() as u64,
+            pending_message_count: self.published.queue.len() as u64,
             cwd: self.settings.cwd.display().to_string(),
-            status: self.machine.status(),
+            status: self.status(),
             leaf_id: self.tree.leaf().cloned(),
             tools: self.settings.tools.clone(),
             max_turns: settings.max_turns,
             env_source: self.settings.env.source(),
             confinement: CONFINEMENT.to_owned(),
-            interrupted: self.machine.is_interrupted(),
+            interrupted: self.published.is_interrupted,
             auto_retry_enabled: settings.retry.enabled,
-            retry_at: self.retry_at,
-            retry: self.machine.retry().cloned(),
+            retry_at: self.retry_at.filter(|_| self.published.retry.is_some()),
+            retry: self.published.retry.clone(),
             clients: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns what the events up to now say; that a run is being stopped they do not say.
+    fn status(&self) -> SessionStatus {
+        match (self.published.status, self.machine.status()) {
+            (SessionStatus::Idle, _) => SessionStatus::Idle,
+            (_, SessionStatus::Stopping) => SessionStatus::Stopping,
+            (status, _) => status,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The model request: starting it, reading its stream, cancelling it.
 
 use agentd_protocol::EntryId;
+use agentd_protocol::methods::OpenMessage;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
@@ -31,6 +32,13 @@ pub(super) struct ActiveRequest {
     task: JoinHandle<Result<(), ProviderError>>,
     /// Ends the task, also when the actor fails.
     _cancel: DropGuard,
+}
+
+impl ActiveRequest {
+    /// Returns the message as far as it was published.
+    pub(super) fn so_far(&self) -> OpenMessage {
+        OpenMessage { entry_id: self.entry_id.clone(), message: self.assembler.so_far() }
+    }
 }
 
 /// What the provider's task says.
@@ -83,10 +91,8 @@ impl SessionActor {
         };
         let (sender, events) = mpsc::channel(STREAM_BATCHES);
         let cancel = self.services.tasks.cancel_token().child_token();
-        let provider = self.services.provider.clone();
-        let token = cancel.clone();
-        let task =
-            self.services.tasks.spawn("model request", async move { provider.stream(request, sender, token).await });
+        let response = self.services.provider.ask(request, sender, cancel.clone());
+        let task = self.services.tasks.spawn("model request", response);
         let assembler = Assembler::new(facts(&spec, self.settings.thinking), clock::now_ms());
         self.request = Some(ActiveRequest {
             id,
@@ -185,6 +191,8 @@ impl SessionActor {
         if closes_blocks {
             self.publish_updates(request.assembler.close_blocks());
         }
+        // It is open for the clients until its end is published, which the disk and what waits before it can delay.
+        self.published.closing = request.is_started.then(|| request.so_far());
         let message = Box::new(request.assembler.finish(end, clock::now_ms()));
         self.feed(Input::StreamFinished { request: request.id, message, failure });
     }

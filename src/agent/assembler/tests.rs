@@ -95,8 +95,10 @@ fn usage_rides_on_the_next_update_only() {
     let mut assembler = assembler();
     let usage = Usage { input: 3, total_tokens: 3, ..Usage::default() };
     assert_eq!(assembler.push(StreamEvent::Usage(usage)), None);
+    assert_eq!(assembler.so_far().usage, Usage::default(), "a snapshot says what was told");
     let first = assembler.push(start(0, BlockKind::Text)).unwrap();
     assert_eq!(first.usage, Some(usage));
+    assert_eq!(assembler.so_far().usage, usage);
     assert_eq!(assembler.push(StreamEvent::Usage(usage)), None);
     let second = assembler.push(delta(0, DeltaKind::Text, "x")).unwrap();
     assert_eq!(second.usage, None);

@@ -12,6 +12,18 @@ pub struct Queue {
     pub follow_up: Vec<String>,
 }
 
+impl Queue {
+    /// Returns how many messages wait.
+    pub fn len(&self) -> usize {
+        self.steering.len() + self.follow_up.len()
+    }
+
+    /// Tells whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// What to do with a prompt while a run is going on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

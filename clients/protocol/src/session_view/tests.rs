@@ -250,3 +250,11 @@ fn the_end_of_the_attachment_is_told_although_its_number_is_an_old_one() {
     assert_eq!(view.apply(&event(seen, seen, detached)), Ok(Applied::Detached));
     assert_eq!(view.seq, seen);
 }
+
+#[test]
+fn the_leaf_is_known_also_without_content() {
+    let mut view = fresh();
+    view.view = View::Status;
+    let view = fold(view, &[json!({"type": "message_end", "entryId": "u"})]);
+    assert_eq!((view.state.leaf_id, view.entries), (Some(EntryId::new("u")), Vec::new()));
+}
