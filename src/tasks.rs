@@ -12,9 +12,30 @@ use tracing::Instrument;
 pub struct Tasks {
     tracker: TaskTracker,
     cancel: CancellationToken,
+    #[cfg(test)]
+    in_turn: Option<InTurn>,
+}
+
+/// Says how long the next blocking work takes.
+#[cfg(test)]
+#[derive(Clone)]
+struct InTurn(std::sync::Arc<dyn Fn() -> std::time::Duration + Send + Sync>);
+
+#[cfg(test)]
+impl std::fmt::Debug for InTurn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InTurn")
+    }
 }
 
 impl Tasks {
+    /// Runs blocking work in its turn on the runtime itself, after the time that `lasts` gives it, so that with paused
+    /// time all happens in one order.
+    #[cfg(test)]
+    pub(crate) fn in_turn(lasts: impl Fn() -> std::time::Duration + Send + Sync + 'static) -> Self {
+        Self { in_turn: Some(InTurn(std::sync::Arc::new(lasts))), ..Self::default() }
+    }
+
     /// Returns the token that is cancelled when the tasks should end.
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
@@ -36,6 +57,14 @@ impl Tasks {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        #[cfg(test)]
+        if let Some(InTurn(lasts)) = &self.in_turn {
+            let lasts = lasts();
+            return self.spawn("blocking work", async move {
+                tokio::time::sleep(lasts).await;
+                work()
+            });
+        }
         self.tracker.spawn_blocking(work)
     }
 

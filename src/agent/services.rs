@@ -6,7 +6,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::constants::RING_BUDGET_BYTES;
 use crate::exec::{Spawner, SpawnerOptions};
-use crate::provider::{Catalog, ProviderClient};
+use crate::provider::{AskModel, Catalog, ProviderClient};
 use crate::ring::{ListLog, RingBudget};
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
@@ -20,7 +20,7 @@ pub struct Services {
     /// Spawns tasks.
     pub tasks: Tasks,
     /// Speaks with providers.
-    pub provider: ProviderClient,
+    pub provider: Arc<dyn AskModel>,
     /// Knows the models.
     pub models: Arc<Catalog>,
     /// Knows the tools.
@@ -55,7 +55,7 @@ impl Services {
         let list_log = ListLog::new(u64::try_from(clock::now_ms()).unwrap_or_default().saturating_mul(1000));
         Ok(Self {
             tasks,
-            provider: ProviderClient::with_clocks(config.provider_clocks),
+            provider: Arc::new(ProviderClient::with_clocks(config.provider_clocks)),
             models: Arc::new(models),
             tools: Arc::new(ToolRegistry::builtin()),
             spawner: Spawner::new(spawner)?,

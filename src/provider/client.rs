@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::message::{Message, ThinkingLevel};
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +41,17 @@ pub struct ModelRequest {
     pub session_id: SessionId,
     /// How soon deltas are wanted.
     pub pace: Pace,
+}
+
+/// Asks models, as sessions see it. Tests put a made-up one in the place of [`ProviderClient`].
+pub trait AskModel: Send + Sync {
+    /// Sends a request and passes on what comes back; see [`ProviderClient::stream`].
+    fn ask(
+        &self,
+        request: ModelRequest,
+        events: mpsc::Sender<Vec<StreamEvent>>,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>>;
 }
 
 /// Asks models. Cheap to clone; clones share connections and cached keys.
@@ -102,7 +114,7 @@ impl ProviderClient {
     ) -> Result<(), ProviderError> {
         let (pieces, from) = mpsc::channel(STREAM_BATCHES);
         let (pace, network, stopped) = (request.pace.clone(), self.network.clone(), cancel.clone());
-        let ask = async move { self.ask(&request, &pieces, &cancel).await };
+        let ask = async move { self.dialect(&request, &pieces, &cancel).await };
         let pass_on = async move {
             // Whoever receives may be busy; what is left of a cancelled response is of no use.
             tokio::select! {
@@ -113,7 +125,7 @@ impl ProviderClient {
         tokio::join!(ask, pass_on).0
     }
 
-    async fn ask(
+    async fn dialect(
         &self,
         request: &ModelRequest,
         events: &mpsc::Sender<Vec<StreamEvent>>,
@@ -134,6 +146,18 @@ impl ProviderClient {
         cancel: &CancellationToken,
     ) -> Result<(), ProviderError> {
         exchange::stream::<D>(&self.connections, &self.keys, request, events, cancel).await
+    }
+}
+
+impl AskModel for ProviderClient {
+    fn ask(
+        &self,
+        request: ModelRequest,
+        events: mpsc::Sender<Vec<StreamEvent>>,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        let client = self.clone();
+        Box::pin(async move { client.stream(request, events, cancel).await })
     }
 }
 

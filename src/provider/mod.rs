@@ -45,11 +45,13 @@ pub mod sse;
 pub mod stream;
 
 pub use catalog::Catalog;
-pub use client::{ModelRequest, ProviderClient};
+pub use client::{AskModel, ModelRequest, ProviderClient};
 pub use demo::spec as demo_spec;
 pub use error::{ErrorClass, ProviderError};
 pub use levels::{clamp_level, next_level, supported_levels};
 pub use pace::Pace;
+#[cfg(test)]
+pub(crate) use pace::pass_on_alone;
 pub use registry::{ConfigNotice, ModelError, ModelRegistry};
 pub use secret::Secret;
 pub use spec::{ModelSpec, ProviderSpec};

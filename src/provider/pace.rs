@@ -97,6 +97,16 @@ pub(super) async fn pass_on(
     }
 }
 
+/// The same without the thread that responses are read on.
+#[cfg(test)]
+pub(crate) async fn pass_on_alone(
+    from: mpsc::Receiver<Vec<StreamEvent>>,
+    to: mpsc::Sender<Vec<StreamEvent>>,
+    pace: &Pace,
+) {
+    pass_on(from, to, pace, &Network::default()).await;
+}
+
 fn is_delta(event: &StreamEvent) -> bool {
     matches!(event, StreamEvent::Delta { .. } | StreamEvent::Usage(_))
 }

@@ -8,6 +8,7 @@ mod lag;
 mod methods;
 mod order;
 mod pages;
+mod schedules;
 mod shutdown;
 mod stock_client;
 mod storm;

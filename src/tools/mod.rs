@@ -44,4 +44,9 @@ pub use prompt_images::FitImages;
 pub use registry::{ToolInvocation, ToolRegistry, ToolUsage};
 
 #[cfg(test)]
+pub(crate) use registry::Tool;
+#[cfg(test)]
+pub(crate) use work::Workers;
+
+#[cfg(test)]
 mod test_support;

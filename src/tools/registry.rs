@@ -109,6 +109,12 @@ impl ToolRegistry {
         Self { entries: entries.into(), workers: Workers::default() }
     }
 
+    /// Returns one made-up tool.
+    #[cfg(test)]
+    pub(crate) fn only<T: Tool>() -> Self {
+        Self { entries: [entry::<T>()].into(), workers: Workers::default() }
+    }
+
     /// Returns the names of all tools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.usage.name)
