@@ -35,6 +35,11 @@ pub(super) struct Lease {
 }
 
 impl Lease {
+    /// Tells whether there is Python here.
+    pub(super) fn can_be_taken() -> bool {
+        Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
     /// Takes hold of a file that nobody has open.
     pub(super) fn take(path: &Path, when_asked: WhenAsked) -> Self {
         let mut holder = Command::new("python3")

@@ -69,6 +69,9 @@ async fn b126_what_cannot_be_opened_is_an_answer() {
 #[tokio::test]
 async fn b126_a_file_that_is_held_back_is_waited_for_until_the_abort() {
     const ABORTS: usize = 3;
+    if !Lease::can_be_taken() {
+        return;
+    }
     let mut calls = Calls::start().await;
     let path = calls.home().cwd().join("held");
     calls.home().write("held", "one");
