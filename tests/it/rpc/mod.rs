@@ -9,6 +9,7 @@ mod models;
 mod params;
 mod queue;
 mod run;
+mod schedules;
 mod session;
 mod stock_client;
 mod watch;
