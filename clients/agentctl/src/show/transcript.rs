@@ -5,7 +5,7 @@
 
 use agentd_protocol::event::{AssistantMessageEvent, Event};
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message};
-use agentd_protocol::methods::{Queue, RunEnd};
+use agentd_protocol::methods::{ClientRef, Queue, RunEnd};
 use agentd_protocol::session_view::{EntryContent, SessionView, ViewEntry, text_of};
 use agentd_protocol::{EntryId, ToolCallId};
 
@@ -127,7 +127,11 @@ impl Transcript {
                 Vec::new()
             }
             Event::MessageUpdate { assistant_message_event, .. } => self.update(assistant_message_event),
-            Event::MessageEnd { message: Some(message), entry_id, .. } => self.message_ended(entry_id, message),
+            Event::MessageEnd { message: Some(message), entry_id, client, .. } => {
+                let mut pieces = self.message_ended(entry_id, message);
+                name_sender(&mut pieces, client.as_ref());
+                pieces
+            }
             Event::MessageEnd { entry_id, .. } => {
                 self.last_shown = Some(entry_id.clone());
                 Vec::new()
@@ -411,6 +415,15 @@ fn user_lines(text: &str, content: &[ContentBlock]) -> Vec<Piece> {
     let text = clean(text);
     let lines = text.lines().map(str::to_owned).chain(image_line);
     lines.map(|line| Piece::Line(Tone::User, format!("> {line}"))).collect()
+}
+
+/// Puts the name of another client before the message that it sent.
+fn name_sender(pieces: &mut [Piece], client: Option<&ClientRef>) {
+    if let (Some(Piece::Line(Tone::User, line)), Some(client)) = (pieces.first_mut(), client)
+        && !client.name.is_empty()
+    {
+        line.insert_str(0, &format!("{} ", one_line(&client.name)));
+    }
 }
 
 fn client_name(name: &str) -> String {

@@ -150,6 +150,9 @@ fn what_this_client_sent_is_not_repeated() {
         |text: &str| json!({"type": "message_end", "entryId": "u", "message": {"role": "user", "content": text}});
     let shown = show(&mut transcript, vec![user("mine"), user("mine"), user("theirs")]);
     assert_eq!(shown, "User: > mine\nUser: > theirs\n");
+    let mut named = user("one\ntwo");
+    named["client"] = json!({"name": "zed\u{1b}", "pid": 7});
+    assert_eq!(show(&mut transcript, vec![named]), "User: zed␛ > one\nUser: > two\n");
 }
 
 #[test]
