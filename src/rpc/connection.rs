@@ -22,7 +22,7 @@ use super::conn::Conn;
 use super::dispatch::{self, Running, done, failed};
 use super::envelope::{Item, Message, Request, parse};
 use super::error_map::{Failure, parse_params};
-use super::outbox::Outgoing;
+use super::outbox::{Outbox, Outgoing};
 use super::server::Shared;
 use super::transport::Incoming;
 use super::writer::Writer;
@@ -49,8 +49,12 @@ where
             conn.outbox.finish();
             writing.await;
         }
-        // Nobody hears the answers any more: what waits is dropped. Sessions go on.
-        () = &mut writing => {}
+        // Nobody hears the answers any more. What was asked before that is carried out all the same: a script may write
+        // its requests and be gone.
+        () = &mut writing => {
+            conn.outbox.discard();
+            reading.await;
+        }
     }
 }
 
@@ -107,7 +111,8 @@ impl<'a, R: Incoming> Reader<'a, R> {
         let mut has_ended = false;
         let mut is_goodbye = false;
         let mut gone: Option<BoxFuture<'static, ()>> = None;
-        let mut is_gone = false;
+        // Nobody hears the answers.
+        let mut is_unheard = false;
         while !has_ended || self.current.is_some() || !self.unanswered.is_empty() || !self.waiting.is_empty() {
             let can_read = !has_ended && self.current.is_none() && self.unanswered.len() < self.window;
             let has_room = self.conn.outbox.has_room();
@@ -121,8 +126,8 @@ impl<'a, R: Incoming> Reader<'a, R> {
                     (has_ended, is_goodbye) = (true, true);
                     self.end_waiting();
                 }
-                () = over(&mut gone), if !is_gone => {
-                    is_gone = true;
+                () = unheard(&self.conn.outbox, &mut gone), if !is_unheard => {
+                    is_unheard = true;
                     self.drop_waiting();
                 }
                 Some((key, outgoing)) = self.waiting.next() => {
@@ -142,13 +147,15 @@ impl<'a, R: Incoming> Reader<'a, R> {
                         self.set_aside();
                         if is_goodbye {
                             self.end_waiting();
-                        } else if is_gone {
+                        } else if is_unheard {
                             self.drop_waiting();
                         }
                     }
                 },
                 frame = self.frames.next(), if can_read && has_room => has_ended = !self.take(frame),
                 () = self.conn.outbox.room(), if can_read && !has_room => {}
+                // All that had been sent is done. One that only closed its reading end sends no more either.
+                () = std::future::ready(()), if can_read && is_unheard => return,
             }
         }
     }
@@ -312,11 +319,18 @@ fn is_cancel(item: &Item<'_>) -> bool {
     matches!(item, Item::Call(request) if request.id.is_none() && request.method == "$/cancelRequest")
 }
 
-/// Waits until the client is gone altogether, which is watched for once it has ended its direction.
-async fn over(gone: &mut Option<BoxFuture<'static, ()>>) {
-    match gone {
-        Some(gone) => gone.await,
-        None => std::future::pending().await,
+/// Waits until nobody hears the answers any more: they cannot be written, or the client is gone altogether, which is
+/// watched for once it has ended its direction.
+async fn unheard(outbox: &Outbox, gone: &mut Option<BoxFuture<'static, ()>>) {
+    let over = async {
+        match gone {
+            Some(gone) => gone.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        () = outbox.discarding() => {}
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agentd_protocol::{Seq, SessionId};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::conn::Hold;
 use crate::agent::handle::SessionHandle;
@@ -69,6 +70,8 @@ pub(super) struct Outbox {
     queue: Mutex<Queue>,
     to_writer: Notify,
     to_reader: Notify,
+    /// Answers are dropped: nobody takes them.
+    discarding: CancellationToken,
 }
 
 #[derive(Default)]
@@ -91,13 +94,34 @@ impl Outbox {
 
     /// Counts an answer that is there but waits for its turn.
     pub(super) fn count(&self, outgoing: &Outgoing) {
-        self.lock().unsent += outgoing.len();
+        if !self.discarding.is_cancelled() {
+            self.lock().unsent += outgoing.len();
+        }
     }
 
     /// Adds an answer that was counted before.
     pub(super) fn push_counted(&self, outgoing: Outgoing) {
+        if self.discarding.is_cancelled() {
+            return;
+        }
         self.lock().items.push_back(outgoing);
         self.to_writer.notify_one();
+    }
+
+    /// Drops all answers from now on.
+    pub(super) fn discard(&self) {
+        self.discarding.cancel();
+        let dropped = {
+            let mut queue = self.lock();
+            queue.unsent = 0;
+            std::mem::take(&mut queue.items)
+        };
+        drop(dropped);
+    }
+
+    /// Waits until answers are dropped. Cancel-safe.
+    pub(super) async fn discarding(&self) {
+        self.discarding.cancelled().await;
     }
 
     /// Tells that no more answers will come.

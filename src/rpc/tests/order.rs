@@ -186,6 +186,24 @@ async fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(client.next_text().await, None);
 }
 
+/// Its first answer cannot be written, and all that it had asked is done.
+#[tokio::test]
+async fn what_was_asked_by_a_client_that_is_gone_is_done() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.ask("wait", json!({"sessionId": "s1"})).await;
+    for number in 0..200 {
+        client.ask("set_session_name", json!({"sessionId": "s1", "name": format!("n{number}")})).await;
+    }
+    drop(client);
+    let named = |number| format!("set_name n{number}");
+    until(|| session.log().last() == Some(&named(199))).await;
+    assert_eq!(session.log()[1..], (0..200).map(named).collect::<Vec<_>>());
+    let mut other = Client::connect(&fake.server(), &fake.tasks);
+    other.call("ping", json!({})).await;
+}
+
 #[tokio::test]
 async fn answers_that_are_not_read_stop_the_reading() {
     let fake = Fake::new(usize::MAX);

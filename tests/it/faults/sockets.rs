@@ -137,9 +137,17 @@ async fn what_a_client_has_asked_is_done_though_it_is_gone() {
     // So that the session has to be loaded first.
     assert!(daemon.terminate().success());
     daemon.restart();
-    let prompt = json!({"jsonrpc": "2.0", "method": "prompt", "params": {"sessionId": session, "message": "y"}});
+    let request = |id: u64, method: &str, params: Value| {
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    };
+    let lines = [
+        request(1, "ping", json!({})),
+        request(2, "wait", json!({"sessionId": session})),
+        request(3, "set_session_name", json!({"sessionId": session, "name": "left"})),
+        request(4, "prompt", json!({"sessionId": session, "message": "y"})),
+    ];
     let mut stream = StdStream::connect(daemon.home().socket()).unwrap();
-    stream.write_all(format!("{prompt}\n").as_bytes()).unwrap();
+    stream.write_all(lines.concat().as_bytes()).unwrap();
     drop(stream);
     server.request(2).await;
 }
