@@ -215,6 +215,10 @@ pub const MAX_MAX_TURNS: u32 = 1_000_000;
 pub const MAX_AMBIGUOUS: usize = 10;
 /// `customType` of the entry that keeps what pi's format has no entry for: tools and turn limit of a session.
 pub const SETTINGS_ENTRY: &str = "agentd.session";
+/// `customType` of the entry that keeps a question to people and its answer.
+pub const APPROVAL_ENTRY: &str = "agentd.approval";
+/// Longest remark beside an answer, in characters: it goes to every client.
+pub const MAX_REMARK_CHARS: usize = 4_000;
 /// `errorMessage` of a response that the end of the daemon cut short.
 pub const INTERRUPTED_MESSAGE: &str = "The daemon ended during this response";
 /// How long deltas of a streaming response wait before they go to the crash journal.

@@ -89,7 +89,7 @@ pub(crate) struct SessionActor {
     merge_flush: Option<Instant>,
     /// When deltas of the last run leave the ring.
     delta_drop: Option<Instant>,
-    clients: BTreeMap<ClientId, (Arc<ClientRef>, View)>,
+    clients: BTreeMap<ClientId, AttachedClient>,
     /// Who sent the user messages since the session was loaded, by their entries.
     senders: Senders,
     /// Where the session's file is or will be.
@@ -103,6 +103,16 @@ pub(crate) struct SessionActor {
     /// What was noticed while the session was loaded; told when the first client attaches.
     notices: Vec<(&'static str, String)>,
     unrecovered: Option<String>,
+}
+
+/// A client that reads the session's events.
+struct AttachedClient {
+    /// As others are told of it.
+    who: Arc<ClientRef>,
+    /// How it reads.
+    view: View,
+    /// Whether it lets somebody answer questions.
+    answers: bool,
 }
 
 /// What of a session can be set from outside.
@@ -144,7 +154,7 @@ pub(crate) struct Opening {
     pub(crate) unrecovered: Option<String>,
 }
 
-pub(crate) use self::journal::{Journal as SessionJournal, queue_record};
+pub(crate) use self::journal::{Journal as SessionJournal, left_records};
 
 impl SessionActor {
     /// Makes the actor; nothing happens before [`SessionActor::run`].
@@ -156,7 +166,8 @@ impl SessionActor {
         ending: Ending,
     ) -> Self {
         let known_files = (services.config.require_read == RequireRead::Changed).then(KnownFiles::default);
-        let published = Published::new(opening.machine.queues().texts(), opening.machine.is_interrupted());
+        let machine = &opening.machine;
+        let published = Published::new(machine.queues().texts(), machine.is_interrupted(), machine.open_questions());
         let mut actor = Self {
             id: opening.id,
             services,
@@ -195,6 +206,7 @@ impl SessionActor {
             unrecovered: opening.unrecovered,
         };
         actor.tell_machine_model();
+        actor.facts.set_questions(actor.published.questions.clone());
         actor
     }
 
@@ -277,7 +289,8 @@ impl SessionActor {
 
     /// Gives the machine an input and queues what it wants done.
     fn feed(&mut self, input: Input) {
-        let moment = Moment { now: clock::now_ms(), tree: &self.tree };
+        let is_attended = self.clients.values().any(|client| client.answers);
+        let moment = Moment { now: clock::now_ms(), tree: &self.tree, session: &self.id, is_attended };
         let effects = self.machine.handle(moment, input);
         self.jobs.extend(effects.into_iter().map(Job::Effect));
     }

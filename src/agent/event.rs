@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, Message, ThinkingLevel, ToolResult, Usage};
-use agentd_protocol::methods::{ClientRef, RunEnd, View};
-use agentd_protocol::{EntryId, ToolCallId};
+use agentd_protocol::methods::{ClientRef, Question, RunEnd, View};
+use agentd_protocol::{ApprovalId, EntryId, ToolCallId};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::permissions::questions::Answer;
 
 /// A message together with the entry that it is (or will be).
 #[derive(Clone, Debug)]
@@ -109,6 +111,15 @@ pub enum Event {
         attempt: u32,
         /// What failed in the end.
         final_error: Option<String>,
+    },
+    /// The run waits for the answer to a question.
+    ApprovalRequested(Question),
+    /// A question waits no longer.
+    ApprovalResolved {
+        /// The question.
+        approval_id: ApprovalId,
+        /// How it ended.
+        answer: Answer,
     },
     /// An entry other than a message was written.
     EntryAppended(Arc<RawValue>),

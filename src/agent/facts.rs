@@ -1,10 +1,10 @@
 //! The few facts of a live session that others read at any time, without its mailbox.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agentd_protocol::SessionId;
-use agentd_protocol::methods::SessionStatus;
+use agentd_protocol::methods::{Question, SessionStatus};
 
 use crate::ring::{Doing, ListLog};
 
@@ -21,6 +21,8 @@ pub struct LiveFacts {
     last_used: AtomicI64,
     /// 0 outside of retry wait.
     retry_at: AtomicI64,
+    /// Rarely changed, and copied by the few who look.
+    questions: Mutex<Vec<Question>>,
 }
 
 impl LiveFacts {
@@ -33,6 +35,7 @@ impl LiveFacts {
             can_unload: AtomicBool::new(false),
             last_used: AtomicI64::new(0),
             retry_at: AtomicI64::new(0),
+            questions: Mutex::default(),
         }
     }
 
@@ -47,12 +50,23 @@ impl LiveFacts {
         }
     }
 
+    /// Says which questions wait for an answer.
+    pub(crate) fn set_questions(&self, questions: Vec<Question>) {
+        *self.questions.lock().unwrap_or_else(PoisonError::into_inner) = questions;
+    }
+
+    /// Returns the questions that wait for an answer, oldest first.
+    pub fn questions(&self) -> Vec<Question> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Returns what the session is doing.
     pub fn status(&self) -> SessionStatus {
         match self.status.load(Ordering::Relaxed) {
             1 => SessionStatus::Running,
             2 => SessionStatus::RetryWait,
             3 => SessionStatus::Stopping,
+            4 => SessionStatus::Asking,
             _ => SessionStatus::Idle,
         }
     }
@@ -79,5 +93,6 @@ fn status_number(status: SessionStatus) -> u8 {
         SessionStatus::Running => 1,
         SessionStatus::RetryWait => 2,
         SessionStatus::Stopping => 3,
+        SessionStatus::Asking => 4,
     }
 }

@@ -14,15 +14,17 @@ use std::task::{Context, Poll};
 use agentd_protocol::message::ContentBlock;
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
-    AttachResult, ClientRef, CycleModelResult, CycleThinkingLevelResult, Empty, GetAvailableThinkingLevelsResult,
-    GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult, IfBusy, PromptResult, Queue,
-    QueueMode, SessionState, SessionStats, View, WaitResult,
+    AttachResult, ClientRef, CycleModelResult, CycleThinkingLevelResult, Decision, Empty,
+    GetAvailableThinkingLevelsResult, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult,
+    GetMessagesResult, IfBusy, PromptResult, Queue, QueueMode, Resolution, SessionState, SessionStats, View,
+    WaitResult,
 };
 use agentd_protocol::model::Model;
-use agentd_protocol::{Cursor, EntryId, Seq, SessionId};
+use agentd_protocol::{ApprovalId, Cursor, EntryId, Seq, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::env::SessionEnv;
+use crate::permissions::questions::Answer as Decided;
 use crate::ring::{Ring, Subscription, Wake};
 
 /// An answer of the session together with the cursor that it reflects.
@@ -79,12 +81,27 @@ pub enum SessionError {
         /// What is wrong with it.
         message: String,
     },
+    /// There is no such question.
+    #[error("no question {0}; list_approvals shows those that wait for an answer")]
+    UnknownApproval(ApprovalId),
+    /// The question has ended.
+    #[error("the question was answered before: {}", ending_text(.0))]
+    AlreadyResolved(Decided),
     /// The session's actor has ended, and nothing of the request was done.
     #[error("the session has closed; open it again")]
     Closed,
     /// The session's actor failed.
     #[error("the session stopped because of a fault of the daemon; open it again, its file is whole")]
     Failed,
+}
+
+/// Says how a question ended, and by whom.
+fn ending_text(answer: &Decided) -> String {
+    match (&answer.by, answer.decision) {
+        (_, Resolution::Cancelled) => "it was cancelled, because what it was about has ended".to_owned(),
+        (Some(by), decision) => format!("{:?} by {by:?}", decision.as_str()),
+        (None, decision) => format!("{:?}", decision.as_str()),
+    }
 }
 
 /// Result of a request to a session.
@@ -101,6 +118,21 @@ pub struct Client {
     pub id: ClientId,
     /// As others are told of it.
     pub who: Arc<ClientRef>,
+    /// Whether it lets somebody answer questions.
+    pub answers: bool,
+}
+
+/// An answer to a question on its way into a session.
+#[derive(Clone, Debug)]
+pub struct UserAnswer {
+    /// The question.
+    pub approval: ApprovalId,
+    /// The answer.
+    pub decision: Decision,
+    /// What the client remarks.
+    pub message: Option<String>,
+    /// Who sends it.
+    pub client: Client,
 }
 
 /// A user message on its way into a session.
@@ -150,6 +182,8 @@ pub(crate) enum Command {
     Abort(Reply<Empty>),
     /// Ends the pause before a retry.
     AbortRetry(Reply<Empty>),
+    /// Answers a question.
+    Respond(UserAnswer, Reply<Empty>),
     /// Empties the queues.
     ClearQueue(Reply<Queue>),
     /// Goes on with an interrupted run.
@@ -309,6 +343,8 @@ impl SessionHandle {
         abort() -> Empty = Abort;
         /// Ends the pause before a retry, and with it the run.
         abort_retry() -> Empty = AbortRetry;
+        /// Answers a question.
+        respond(answer: UserAnswer) -> Empty = Respond;
         /// Empties both queues.
         clear_queue() -> Queue = ClearQueue;
         /// Goes on with an interrupted run.

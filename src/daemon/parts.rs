@@ -56,6 +56,9 @@ impl Parts {
         let models = std::sync::Arc::clone(&services.models);
         drop(tasks.spawn("ask local models", async move { models.ask_local(LOCAL_MODELS_MAX_AGE).await }));
         let supervisor = Supervisor::new(services.into());
+        // What waits for an answer is seen in lists, and by whoever watches, before somebody asks for it.
+        let asking = supervisor.clone();
+        drop(tasks.spawn("load what waits for answers", async move { asking.load_asking().await }));
         let server = Server::new(std::sync::Arc::new(supervisor.clone()), info);
         Ok(Self { server, supervisor })
     }

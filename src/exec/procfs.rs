@@ -7,11 +7,16 @@ use memchr::memmem;
 /// Environment variable by which the processes of a tool call are known, wherever they went.
 pub const CALL_MARKER: &str = "AGENTD_CALL";
 
+/// Ancestors looked at: while one looks, ids can be given anew, and a line could come back to its beginning.
+const MAX_ANCESTORS: usize = 256;
+
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     /// Its id.
     pub(crate) pid: i32,
+    /// The id of its parent.
+    pub(crate) parent: i32,
     /// Its process group.
     pub(crate) group: i32,
     /// Its session, which it only leaves for one of its own.
@@ -36,6 +41,7 @@ impl Process {
         Some(Self {
             pid,
             state: *fields.first()?.as_bytes().first()?,
+            parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
@@ -65,6 +71,11 @@ fn marker_in(environ: &[u8]) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
+/// Returns a process and those that it comes from, itself first.
+pub(crate) fn line_of_descent(pid: i32) -> impl Iterator<Item = Process> {
+    std::iter::successors(Process::read(pid), |process| Process::read(process.parent)).take(MAX_ANCESTORS)
+}
+
 /// Returns the processes there are. A snapshot that is already old.
 pub(crate) fn processes() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -85,7 +96,7 @@ mod tests {
         let stat = b"42 (a) S (b) c) T 1 40 39 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1000 2 3";
         assert_eq!(
             Process::parse(42, stat),
-            Some(Process { pid: 42, group: 40, session: 39, state: b'T', started: 987_654 })
+            Some(Process { pid: 42, parent: 1, group: 40, session: 39, state: b'T', started: 987_654 })
         );
         assert_eq!(Process::parse(42, b"42 (a"), None);
         assert_eq!(Process::parse(42, b"42 (a) S 1 2"), None);

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::group::{ProcessGroup, end_tagged};
 use super::helper::HELPER_ARGUMENT;
 use super::policy::{ExecFailure, ExecPolicy, Step};
-use super::procfs::{CALL_MARKER, Process};
+use super::procfs::{CALL_MARKER, Process, line_of_descent};
 use crate::constants::SPAWN_QUEUE;
 use crate::tasks::Tasks;
 
@@ -185,6 +185,18 @@ impl Spawner {
         let tag = self.tag.clone();
         // A panic there was logged by the panic hook; there is nothing more to do.
         let _ = self.tasks.spawn_blocking(move || end_tagged(&tag)).await;
+    }
+
+    /// Tells whether a process is one that was started here, or comes from one: itself or an ancestor carries the
+    /// variable of our calls. One that both left its ancestors and cleaned its environment is not known.
+    pub async fn has_started(&self, pid: i32) -> bool {
+        let tag = format!("{}:", self.tag);
+        let look = move || {
+            let is_ours = |marker: String| marker.starts_with(&tag);
+            line_of_descent(pid).any(|process| process.call_marker().is_some_and(is_ours))
+        };
+        // A panic there was logged by the panic hook. What is not known for sure is not trusted.
+        self.tasks.spawn_blocking(look).await.unwrap_or(true)
     }
 
     fn marker(&self, call_id: &str) -> String {

@@ -1,3 +1,4 @@
-//! What a tool call may do.
+//! What a tool call may do, and what people are asked.
 
 pub mod policy;
+pub mod questions;

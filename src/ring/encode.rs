@@ -183,6 +183,20 @@ fn event_body(out: &mut Vec<u8>, event: &Event) {
             f.json("attempt", attempt);
             f.optional("finalError", final_error.as_ref());
         }),
+        Event::ApprovalRequested(question) => fields(out, "approval_requested", |f| {
+            f.str("approvalId", question.approval_id.as_str());
+            f.json("kind", &question.kind);
+            f.str("text", &question.text);
+            f.json("options", &question.options);
+            f.json("askedAt", &question.asked_at);
+            f.optional("turns", question.turns.as_ref());
+        }),
+        Event::ApprovalResolved { approval_id, answer } => fields(out, "approval_resolved", |f| {
+            f.str("approvalId", approval_id.as_str());
+            f.json("decision", &answer.decision);
+            f.optional("by", answer.by.as_ref());
+            f.optional("message", answer.message.as_ref());
+        }),
         Event::EntryAppended(entry) => fields(out, "entry_appended", |f| f.json("entry", entry)),
         Event::SessionInfoChanged { name } => {
             fields(out, "session_info_changed", |f| f.optional("name", name.as_ref()));

@@ -59,6 +59,8 @@ impl Class {
             | Event::QueueUpdate { .. }
             | Event::AutoRetryStart { .. }
             | Event::AutoRetryEnd { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalResolved { .. }
             | Event::EntryAppended(_)
             | Event::SessionInfoChanged { .. }
             | Event::ModelChanged { .. }

@@ -40,6 +40,8 @@ pub(super) struct Conn {
 struct About {
     who: Arc<ClientRef>,
     version: String,
+    /// It lets nobody answer questions.
+    never_answers: bool,
     cwd: Option<PathBuf>,
     env: Option<SessionEnv>,
     current: Option<SessionId>,
@@ -92,7 +94,13 @@ impl Conn {
 
     /// Returns how sessions know this connection.
     pub(super) fn client(&self) -> Client {
-        Client { id: self.id, who: Arc::clone(&self.about().who) }
+        let about = self.about();
+        Client { id: self.id, who: Arc::clone(&about.who), answers: !about.never_answers }
+    }
+
+    /// Returns the process at the other end, where the system tells it.
+    pub(super) fn pid(&self) -> Option<i32> {
+        self.about().who.pid
     }
 
     /// Takes a client's own name and version, from `initialize` or its front; the beginning of very long ones.
@@ -103,6 +111,11 @@ impl Conn {
             about.who = Arc::new(ClientRef { name: short(name), pid: about.who.pid });
             about.version = short(version);
         }
+    }
+
+    /// Takes whether it lets somebody answer questions; counts from the next attachment on.
+    pub(super) fn set_answers(&self, answers: bool) {
+        self.about().never_answers = !answers;
     }
 
     /// Takes what a front says about the program behind it.

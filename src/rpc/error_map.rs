@@ -39,7 +39,6 @@ impl Failure {
     }
 
     /// Returns the kind.
-    #[cfg(test)]
     pub(crate) fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -84,6 +83,11 @@ impl From<SessionError> for Failure {
                 let failure = Self::new(ErrorKind::SessionLocked, message);
                 return failure.with("path", path).with("owner", owner);
             }
+            SessionError::AlreadyResolved(answer) => {
+                let failure = Self::new(ErrorKind::AlreadyResolved, message);
+                return failure.with("by", answer.by).with("decision", answer.decision.as_str());
+            }
+            SessionError::UnknownApproval(_) => ErrorKind::UnknownApproval,
             SessionError::Busy => ErrorKind::Busy,
             SessionError::WrongState(_) => ErrorKind::WrongState,
             SessionError::UnknownEntry(_) => ErrorKind::UnknownEntry,

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallState};
 use super::error_map::{Failure, parse_params};
-use super::handlers::{attach, daemon, models, read, run, sessions, settings};
+use super::handlers::{approvals, attach, daemon, models, read, run, sessions, settings};
 use super::server::Core;
 
 /// All methods.
@@ -38,6 +38,7 @@ fn register_all(registration: &mut Registration) {
     models::register(registration);
     sessions::register(registration);
     attach::register(registration);
+    approvals::register(registration);
     run::register(registration);
     read::register(registration);
     settings::register(registration);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::SessionId;
-use agentd_protocol::methods::{GetAvailableModelsResult, ListSessionsParams, ListSessionsResult};
+use agentd_protocol::methods::{Approval, GetAvailableModelsResult, ListSessionsParams, ListSessionsResult};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -25,6 +25,10 @@ pub trait Sessions: Send + Sync + 'static {
     fn list(&self, params: ListSessionsParams) -> Supervised<'_, ListSessionsResult>;
     /// Returns the changes of that list.
     fn list_log(&self) -> &Arc<ListLog>;
+    /// Returns the questions that wait for an answer, of one session or of all, oldest first.
+    fn approvals(&self, session: Option<SessionId>) -> BoxFuture<'_, Vec<Approval>>;
+    /// Tells whether a process comes from a tool call of the daemon.
+    fn is_from_tool(&self, pid: i32) -> BoxFuture<'_, bool>;
     /// Returns the models that an environment has keys for.
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
     /// Returns the models that a session has keys for.
@@ -67,6 +71,14 @@ impl Sessions for Supervisor {
 
     fn list_log(&self) -> &Arc<ListLog> {
         Supervisor::list_log(self)
+    }
+
+    fn approvals(&self, session: Option<SessionId>) -> BoxFuture<'_, Vec<Approval>> {
+        Supervisor::approvals(self, session).boxed()
+    }
+
+    fn is_from_tool(&self, pid: i32) -> BoxFuture<'_, bool> {
+        async move { self.services().spawner.has_started(pid).await }.boxed()
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

@@ -8,12 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResultMessage};
+use agentd_protocol::methods::Question;
 use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::{Map, Value};
 
 use super::crash_journal::{JournalBlock, JournalQueues, JournalRecord, JournalUpdate};
 use crate::agent::machine::QueuedMessage;
 use crate::constants::INTERRUPTED_MESSAGE;
+use crate::permissions::questions;
 use crate::session::entry::LEAF_MOVE_TYPE;
 use crate::session::{EntryBody, SessionTree};
 
@@ -35,6 +37,8 @@ pub struct Recovery {
     pub steering: Vec<QueuedMessage>,
     /// Messages that wait for the end of the run.
     pub follow_up: Vec<QueuedMessage>,
+    /// Questions for whose answers the run waits; then it is not interrupted.
+    pub questions: Vec<Question>,
     /// Whether a run was cut short.
     pub interrupted: bool,
 }
@@ -69,6 +73,7 @@ pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, rando
         steering: state.queues.steering.iter().copied().filter(waits).cloned().collect(),
         follow_up: state.queues.follow_up.iter().copied().filter(waits).cloned().collect(),
         interrupted: state.interrupted,
+        questions: Vec::new(),
         append: Vec::new(),
     };
     if state.interrupted {
@@ -77,7 +82,15 @@ pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, rando
         if let Some(open) = state.open.filter(|open| tree.get(&open.entry_id).is_none()) {
             builder.add_partial(open);
         }
+        if let Some((leaf, questions)) = state.questions
+            && leaf.is_some_and(|leaf| tree.get(leaf).is_some())
+            && !builder.went_on_without(leaf)
+        {
+            let is_open = |question: &&Question| questions::ended(tree, &question.approval_id).is_none();
+            recovery.questions = questions.iter().filter(is_open).cloned().collect();
+        }
         recovery.append = builder.append;
+        recovery.interrupted = recovery.questions.is_empty();
     }
     recovery
 }
@@ -88,6 +101,7 @@ struct JournalState<'a> {
     interrupted: bool,
     queues: JournalQueues<'a>,
     open: Option<Partial>,
+    questions: Option<(Option<&'a EntryId>, &'a [Question])>,
     started: Vec<(&'a ToolCallId, &'a EntryId)>,
     finished: Vec<(&'a EntryId, &'a ToolResultMessage)>,
 }
@@ -110,6 +124,7 @@ impl<'a> JournalState<'a> {
             JournalRecord::Queue { .. } | JournalRecord::Queued { .. } | JournalRecord::Unqueued { .. } => {
                 self.queues.take(record);
             }
+            JournalRecord::Questions { leaf_id, questions } => self.questions = Some((leaf_id.as_ref(), questions)),
             JournalRecord::MessageStart { entry_id, parent_id, message } => {
                 self.interrupted = true;
                 self.open = Some(Partial::new(entry_id, parent_id.as_ref(), message));

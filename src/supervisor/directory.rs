@@ -29,13 +29,21 @@ pub(super) struct Inner {
     /// One cell for each session that is live or being loaded: whoever comes second waits for the first.
     sessions: Mutex<HashMap<SessionId, Arc<OnceCell<Live>>>>,
     is_closing: AtomicBool,
+    /// Set once the sessions are loaded whose questions a daemon before this one had asked.
+    pub(super) asking_loaded: OnceCell<()>,
 }
 
 impl Supervisor {
     /// Returns a supervisor without live sessions.
     pub fn new(services: Arc<Services>) -> Self {
         let login_env = LoginEnv::new(Arc::clone(&services));
-        Self(Arc::new(Inner { services, login_env, sessions: Mutex::default(), is_closing: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            services,
+            login_env,
+            sessions: Mutex::default(),
+            is_closing: AtomicBool::new(false),
+            asking_loaded: OnceCell::new(),
+        }))
     }
 
     /// Returns a session by its id or a unique end of it, loading it if need be.
@@ -119,7 +127,7 @@ impl Supervisor {
         self.sessions().keys().filter(|id| id.as_str().ends_with(tail)).cloned().collect()
     }
 
-    fn all_live(&self) -> Vec<(SessionId, Live)> {
+    pub(super) fn all_live(&self) -> Vec<(SessionId, Live)> {
         let sessions = self.sessions();
         let live = sessions.iter().filter_map(|(id, cell)| Some((id.clone(), cell.get()?.clone())));
         live.filter(|(_, live)| !live.handle.is_closed()).collect()

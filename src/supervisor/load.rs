@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::message::Message;
+use agentd_protocol::methods::Question;
 
 use super::directory::Supervisor;
 use super::error::SupervisorError;
 use super::live::Live;
 use super::new::{ModelChoice, default_level, default_tools, random};
-use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, queue_record};
+use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, left_records};
 use crate::agent::facts::LiveFacts;
 use crate::agent::handle::SessionHandle;
 use crate::agent::machine::Queues;
@@ -34,6 +35,7 @@ struct Stored {
     tree: SessionTree,
     file: SessionFile,
     queues: Queues,
+    questions: Vec<Question>,
     interrupted: bool,
     notices: Vec<(&'static str, String)>,
     journal_path: PathBuf,
@@ -113,8 +115,13 @@ impl Supervisor {
         stored.notices.extend(self.model_notices());
         let opening = Opening {
             unsaved: Vec::new(),
-            machine: self.machine(&extra, stored.queues.clone(), stored.interrupted),
-            journal: SessionJournal::new(&stored.journal_path, stored.file.path().to_owned(), stored.queues),
+            machine: self.machine(&extra, stored.queues.clone(), stored.questions.clone(), stored.interrupted),
+            journal: SessionJournal::new(
+                &stored.journal_path,
+                stored.file.path().to_owned(),
+                stored.queues,
+                !stored.questions.is_empty(),
+            ),
             unrecovered: stored.unrecovered,
             settings,
             ring: self.ring(&id),
@@ -197,13 +204,14 @@ fn read_stored(services: &Services, path: &Path, id: &SessionId) -> Result<Store
         tree,
         file,
         queues: Queues::default(),
+        questions: Vec::new(),
         interrupted: false,
         notices,
         journal_path: PathBuf::new(),
         unrecovered: None,
     };
     recover(services, &mut stored, id)?;
-    stored.interrupted |= ends_interrupted(&stored.tree);
+    stored.interrupted |= stored.questions.is_empty() && ends_interrupted(&stored.tree);
     Ok(stored)
 }
 
@@ -254,7 +262,9 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
     }
     stored.interrupted = recovered.interrupted;
     stored.queues = Queues { steering: recovered.steering.into(), follow_up: recovered.follow_up.into() };
-    let left = if stored.queues.is_empty() { Vec::new() } else { vec![queue_record(&stored.queues)] };
+    stored.questions = recovered.questions;
+    let leaf = stored.tree.leaf().cloned();
+    let left = left_records(&stored.queues, &stored.questions, leaf, stored.file.path());
     CrashJournal::open(&journal_path).reset(&left, SyncMode::Data)?;
     Ok(())
 }

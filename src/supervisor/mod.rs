@@ -1,5 +1,6 @@
 //! Session id → handle: loading, unloading when idle, containment of crashes, and the list of sessions.
 
+mod approvals;
 mod directory;
 mod error;
 mod live;

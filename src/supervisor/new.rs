@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
+use agentd_protocol::methods::Question;
 use agentd_protocol::{Epoch, SessionId};
 use uuid::Uuid;
 
@@ -80,11 +81,12 @@ impl Supervisor {
         let opening = Opening {
             unsaved: tree.entries().to_vec(),
             file: SessionFile::create(&path, &self.0.services.writer),
-            machine: self.machine(&stored(&new), Queues::default(), false),
+            machine: self.machine(&stored(&new), Queues::default(), Vec::new(), false),
             journal: SessionJournal::new(
                 &names::journal_path(&self.0.services.config.paths.journal_dir, &id),
                 path,
                 Queues::default(),
+                false,
             ),
             unrecovered: None,
             settings: settings(new, model),
@@ -110,7 +112,13 @@ impl Supervisor {
         }))
     }
 
-    pub(super) fn machine(&self, stored: &StoredSettings, queues: Queues, interrupted: bool) -> Machine {
+    pub(super) fn machine(
+        &self,
+        stored: &StoredSettings,
+        queues: Queues,
+        questions: Vec<Question>,
+        interrupted: bool,
+    ) -> Machine {
         let mut retry = self.0.services.config.retry;
         retry.enabled = stored.auto_retry.unwrap_or(retry.enabled);
         let settings = MachineSettings {
@@ -119,7 +127,7 @@ impl Supervisor {
             steering_mode: stored.steering_mode.unwrap_or_default(),
             follow_up_mode: stored.follow_up_mode.unwrap_or_default(),
         };
-        Machine::new(settings, queues, interrupted, Uuid::new_v4().as_u64_pair().0)
+        Machine::new(settings, queues, questions, interrupted, Uuid::new_v4().as_u64_pair().0)
     }
 
     pub(super) fn ring(&self, id: &SessionId) -> Ring {

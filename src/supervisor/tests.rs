@@ -49,7 +49,7 @@ async fn new_session(supervisor: &Supervisor, cwd: &Path) -> SessionHandle {
 }
 
 fn client() -> Client {
-    Client { id: ClientId(1), who: Arc::default() }
+    Client { id: ClientId(1), who: Arc::default(), answers: true }
 }
 
 /// Prompts a session and waits for the end of the run.

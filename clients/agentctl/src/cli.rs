@@ -40,6 +40,12 @@ pub(crate) enum Verb {
     Send(SendArgs),
     /// List sessions, latest use first
     Ls(LsArgs),
+    /// List the questions of sessions that wait for an answer
+    Approvals(ApprovalsArgs),
+    /// Answer a question with yes
+    Approve(ApproveArgs),
+    /// Answer a question with no
+    Deny(DenyArgs),
     /// Print a session's events as they come
     Tail(TailArgs),
     /// Stop the run of a session and wait until it has settled
@@ -166,6 +172,39 @@ pub(crate) struct LsArgs {
     pub(crate) watch: bool,
 }
 
+/// Arguments of `approvals`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ApprovalsArgs {
+    /// Stay, and print each further question when it is asked
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+/// Arguments of `approve`.
+#[derive(Args, Debug)]
+pub(crate) struct ApproveArgs {
+    /// The question: its id, or the last characters of it, as `approvals` shows them
+    #[arg(value_name = "ID")]
+    pub(crate) approval: String,
+    /// Do not ask again in this session
+    #[arg(long)]
+    pub(crate) session: bool,
+    /// A remark for the other clients
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
+/// Arguments of `deny`.
+#[derive(Args, Debug)]
+pub(crate) struct DenyArgs {
+    /// The question: its id, or the last characters of it, as `approvals` shows them
+    #[arg(value_name = "ID")]
+    pub(crate) approval: String,
+    /// A remark for the other clients
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
 /// Arguments of `tail`.
 #[derive(Args, Debug)]
 pub(crate) struct TailArgs {
@@ -249,9 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn help_names_the_ten_verbs_in_order_of_use() {
+    fn help_names_the_verbs_in_order_of_use() {
         let names: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        assert_eq!(names, ["run", "attach", "send", "ls", "tail", "abort", "wait", "models", "daemon", "rpc"]);
+        let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny", "tail", "abort", "wait"];
+        assert_eq!(names, [&use_order[..], &["models", "daemon", "rpc"]].concat());
     }
 
     #[test]

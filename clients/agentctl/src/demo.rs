@@ -47,8 +47,8 @@ enum Who {
 /// There is no daemon and none can be started, or the two clients were not told the same.
 pub(crate) async fn run(console: &mut Console) -> Result<Exit> {
     let was_running = connect::connect(&connect::socket_path()?).is_ok();
-    let a = Link::open_as("demo A", Start::IfNeeded, console).await?;
-    let b = Link::open_as("demo B", Start::Never, console).await?;
+    let a = Link::open_as("demo A", Start::IfNeeded, false, console).await?;
+    let b = Link::open_as("demo B", Start::Never, false, console).await?;
     let (mut pair, status) = meet(a, b, console).await?;
     introduce(console, &status, was_running)?;
     let end = pair.prompt(Who::A, FIRST_PROMPT, None, console).await?;

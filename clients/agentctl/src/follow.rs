@@ -2,11 +2,12 @@
 
 use agentd_protocol::event::Event;
 use agentd_protocol::message::Message;
-use agentd_protocol::methods::{Abort, SessionParams, SessionStatus, Wait};
+use agentd_protocol::methods::{Abort, RespondApproval, RespondApprovalParams, SessionParams, SessionStatus, Wait};
 use agentd_protocol::session_view::{Applied, Ended, SessionView, ViewError, text_of};
 use agentd_protocol::{EntryId, Seq};
 use anyhow::{Context, Result};
 
+use crate::answering::{Answering, decision, options};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::link::{Heard, Link, tell};
@@ -36,18 +37,42 @@ pub(crate) struct Followed {
     pub(crate) asked: Option<EntryId>,
 }
 
-/// Shows a run until the session has settled. The first interruption aborts the run, the second leaves it.
+/// Shows a run until the session has settled, and lets the user answer its questions. The first interruption aborts the
+/// run, the second leaves it.
 ///
 /// # Errors
 /// The connection closed, or output cannot be written.
-pub(crate) async fn follow(link: &mut Link, console: &mut Console, show: Show, mut followed: Followed) -> Result<Exit> {
+pub(crate) async fn follow(link: &mut Link, console: &mut Console, show: Show, followed: Followed) -> Result<Exit> {
+    let answering = if show == Show::Live { Answering::of(console) } else { Answering::Nobody };
+    follow_answering(link, console, show, followed, answering).await
+}
+
+/// As [`follow`], with answers from elsewhere than the terminal.
+///
+/// # Errors
+/// As [`follow`].
+pub(crate) async fn follow_answering(
+    link: &mut Link,
+    console: &mut Console,
+    show: Show,
+    mut followed: Followed,
+    mut answering: Answering,
+) -> Result<Exit> {
     link.interrupts.listen()?;
     let mut transcript = Transcript::new(Options::default(), followed.asked.clone());
     let mut interrupted = false;
+    let mut hinted = None;
     let outcome = {
         let mut split = Split::new(&mut console.out, &mut console.err, console.err_style, console.shared);
         loop {
-            let heard = link.next_or_interrupt().await?;
+            let heard = tokio::select! {
+                heard = link.next_or_interrupt() => heard?,
+                line = answering.line() => {
+                    let said = followed.answer_question(link, &line).await?;
+                    split.show(said.as_slice())?;
+                    continue;
+                }
+            };
             let mut pieces = Vec::new();
             let outcome = match heard {
                 Heard::Notification(notification) => {
@@ -60,6 +85,12 @@ pub(crate) async fn follow(link: &mut Link, console: &mut Console, show: Show, m
                         }
                         outcome = followed.take(&notification, &mut transcript, &mut pieces)?;
                         next = if outcome.is_none() { link.try_next() } else { None };
+                    }
+                    if let Some(question) = followed.view.questions.first()
+                        && hinted.as_ref() != Some(&question.approval_id)
+                    {
+                        hinted = Some(question.approval_id.clone());
+                        pieces.push(answering.begin(question));
                     }
                     outcome
                 }
@@ -125,6 +156,18 @@ impl Followed {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Answers the oldest question with what was typed. Whether that counts is seen by the event.
+    async fn answer_question(&self, link: &Link, line: &str) -> Result<Option<Piece>> {
+        let Some(question) = self.view.questions.first() else { return Ok(None) };
+        let Some(decision) = decision(line).filter(|decision| question.options.contains(decision)) else {
+            return Ok(Some(Piece::Line(Tone::Note, options(question))));
+        };
+        let approval_id = question.approval_id.clone();
+        let params = RespondApprovalParams { approval_id, decision, message: None };
+        tell::<RespondApproval>(&link.client, &params).await?;
+        Ok(None)
     }
 
     /// Returns the last text that the assistant said after the question.

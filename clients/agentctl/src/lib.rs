@@ -12,6 +12,7 @@ use anyhow::Result;
 use clap::Parser;
 use serde_json::json;
 
+mod answering;
 mod cli;
 mod console;
 mod demo;
@@ -65,16 +66,28 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
     match verb {
         Verb::Run(args) => {
             let message = input::read_message(&args.message, &mut console.err)?;
-            verbs::run::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, message).await
+            let answers = answering::can_answer(console) && !args.quiet && !args.detach;
+            let mut link = Link::open_as(link::NAME, Start::IfNeeded, answers, console).await?;
+            verbs::run::run(&mut link, console, &args, message).await
         }
         Verb::Send(args) => {
             let message = input::read_message(&args.message, &mut console.err)?;
             verbs::send::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, message).await
         }
         Verb::Attach(args) => {
-            verbs::attach::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+            let mut link = Link::open_as(link::NAME, Start::IfNeeded, !args.read_only, console).await?;
+            verbs::attach::run(&mut link, console, &args).await
         }
         Verb::Ls(args) => verbs::ls::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
+        Verb::Approvals(args) => {
+            verbs::approvals::list(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+        }
+        Verb::Approve(args) => {
+            verbs::approvals::approve(&mut Link::open(Start::IfNeeded, console).await?, console, args).await
+        }
+        Verb::Deny(args) => {
+            verbs::approvals::deny(&mut Link::open(Start::IfNeeded, console).await?, console, args).await
+        }
         Verb::Tail(args) => verbs::tail::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
         Verb::Abort(args) => {
             verbs::abort::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args.sessions).await

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use agentd_protocol::client::{Call, Client, ClientError, Events, Notification};
 use agentd_protocol::connect::{self, ConnectError};
 use agentd_protocol::methods::{
-    EnvSource, GetState, Initialize, InitializeParams, Method, SessionParams, SetEnv, SetEnvParams,
+    ClientCapabilities, EnvSource, GetState, Initialize, InitializeParams, Method, SessionParams, SetEnv, SetEnvParams,
 };
 use agentd_protocol::{PROTOCOL_VERSION, SessionId, version};
 use anyhow::Result;
@@ -38,19 +38,20 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects to the daemon, tells it where this program runs, and warns when it is of another build.
+    /// Connects to the daemon, tells it where this program runs and that it answers no questions, and warns when it is of
+    /// another build.
     ///
     /// # Errors
     /// There is no daemon, or it does not answer.
     pub(crate) async fn open(start: Start, console: &mut Console) -> Result<Self> {
-        Self::open_as(NAME, start, console).await
+        Self::open_as(NAME, start, false, console).await
     }
 
-    /// As [`Link::open`], under another name.
+    /// As [`Link::open`], under another name, or as one that lets somebody answer questions.
     ///
     /// # Errors
     /// As [`Link::open`].
-    pub(crate) async fn open_as(name: &str, start: Start, console: &mut Console) -> Result<Self> {
+    pub(crate) async fn open_as(name: &str, start: Start, answers: bool, console: &mut Console) -> Result<Self> {
         let stream = reach(name, start)?;
         stream.set_nonblocking(true)?;
         let (client, events) = Client::spawn(UnixStream::from_std(stream)?);
@@ -58,7 +59,7 @@ impl Link {
         let params = InitializeParams {
             client_info: Some(version::own_info(name)),
             protocol_version: Some(PROTOCOL_VERSION.into()),
-            capabilities: None,
+            capabilities: Some(ClientCapabilities { answers: Some(answers) }),
         };
         let answer = link.call::<Initialize>(&params).await?;
         if let Some(mismatch) = answer.build_mismatch {

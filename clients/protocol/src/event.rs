@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::ids::{EntryId, Seq, SessionId, ToolCallId};
+use crate::ids::{ApprovalId, EntryId, Seq, SessionId, ToolCallId};
 use crate::message::{Message, ToolResult, Usage};
-use crate::methods::{AttachResult, ClientRef, Entry, RunEnd, SessionRow, SessionStatus, View};
+use crate::methods::{AttachResult, ClientRef, Entry, Question, Resolution, RunEnd, SessionRow, SessionStatus, View};
 
 /// Name of the notification that carries events.
 pub const EVENT_METHOD: &str = "event";
@@ -158,6 +158,21 @@ pub enum Event {
         /// What failed in the end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         final_error: Option<String>,
+    },
+    /// The run waits for the answer to a question, which any client may give (`respond_approval`).
+    ApprovalRequested(Question),
+    /// A question waits no longer.
+    ApprovalResolved {
+        /// The question.
+        approval_id: ApprovalId,
+        /// How it ended.
+        decision: Resolution,
+        /// Name of the client that answered; absent when nobody did, or a client without a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// What the client remarked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     /// An entry other than a message was written.
     EntryAppended {

@@ -18,6 +18,7 @@ use crate::ids::{Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 use crate::message::{AssistantMessage, ContentBlock, Message, ThinkingLevel, ToolResult};
 use crate::model::Model;
 
+mod approvals;
 mod attach;
 mod daemon;
 mod run;
@@ -25,6 +26,7 @@ mod sessions;
 mod settings;
 mod state;
 
+pub use approvals::*;
 pub use attach::*;
 pub use daemon::*;
 pub use run::*;
@@ -140,6 +142,10 @@ methods! {
     AbortRetry = "abort_retry", Session, false, SessionParams => Empty;
     /// Empties both queues and returns what was in them.
     ClearQueue = "clear_queue", Session, false, SessionParams => ClearQueueResult;
+    /// Lists the questions that wait for an answer, in one session or in all.
+    ListApprovals = "list_approvals", Daemon, false, ListApprovalsParams => ListApprovalsResult;
+    /// Answers a question. The first answer counts; a later one is told who answered and how (`already_resolved`).
+    RespondApproval = "respond_approval", Daemon, false, RespondApprovalParams => Empty;
     /// Goes on with an interrupted run from the last entry, without a new user message.
     Continue = "continue", Session, false, SessionParams => PromptResult;
     /// Waits until the session is idle and tells how its last run ended.

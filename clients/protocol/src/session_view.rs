@@ -4,14 +4,13 @@
 //! state by either; by `entries` it comes to the same entries: that is what makes it useful to tests. What a client shows, it reads from here.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::event::{AssistantMessageEvent, Event, EventParams};
-use crate::ids::{Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
+use crate::ids::{ApprovalId, Cursor, EntryId, Epoch, Seq, SessionId, ToolCallId};
 use crate::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
 use crate::methods::{
-    AttachResult, EndedTool, Entry, OpenMessage, Queue, Replay, RetryState, RunEnd, RunningTool, SessionState,
-    SessionStatus, View,
+    AttachResult, EndedTool, Entry, OpenMessage, Question, Queue, Replay, RetryState, RunEnd, RunningTool,
+    SessionState, SessionStatus, View,
 };
 
 #[cfg(test)]
@@ -48,7 +47,7 @@ pub struct SessionView {
     /// Messages waiting to be sent.
     pub queue: Queue,
     /// Questions waiting for an answer.
-    pub questions: Vec<Value>,
+    pub questions: Vec<Question>,
     /// How the last run ended, if that was seen.
     pub ended: Option<Ended>,
 }
@@ -264,6 +263,11 @@ impl SessionView {
                 });
             }
             Event::AutoRetryEnd { .. } => self.state.retry = None,
+            Event::ApprovalRequested(question) => {
+                self.state.status = SessionStatus::Asking;
+                self.questions.push(question.clone());
+            }
+            Event::ApprovalResolved { approval_id, .. } => self.resolved(approval_id),
             Event::EntryAppended { entry } => self.push(ViewEntry::from_file(entry.clone())),
             Event::SessionInfoChanged { name } => self.state.session_name.clone_from(name),
             Event::ModelChanged { model } => self.model_changed(model),
@@ -289,6 +293,13 @@ impl SessionView {
         self.state.interrupted = false;
         (self.state.retry_at, self.state.retry) = (None, None);
         self.ended = None;
+    }
+
+    fn resolved(&mut self, id: &ApprovalId) {
+        self.questions.retain(|question| question.approval_id != *id);
+        if self.questions.is_empty() && self.state.status == SessionStatus::Asking {
+            self.state.status = SessionStatus::Running;
+        }
     }
 
     fn settled(&mut self, ended: Ended) {
@@ -450,7 +461,7 @@ fn begun_call(id: &ToolCallId, name: &str) -> ContentBlock {
     ContentBlock::ToolCall(ToolCall {
         id: id.clone(),
         name: name.to_owned(),
-        arguments: Value::Null,
+        arguments: serde_json::Value::Null,
         arguments_error: None,
         thought_signature: None,
         arguments_text: Some(String::new()),

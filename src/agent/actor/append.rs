@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use agentd_protocol::message::Message;
+use agentd_protocol::methods::Question;
 use tokio::task::JoinHandle;
 
 use super::SessionActor;
@@ -132,6 +133,13 @@ impl SessionActor {
             QueueSave::Write(write) => self.start_journal_write(write),
             QueueSave::AsSaved => {}
             QueueSave::Lost => self.on_written(Written::Lost),
+        }
+    }
+
+    pub(super) fn start_save_questions(&mut self, questions: Vec<Question>) {
+        match self.journal.begin_question_write(questions, self.tree.leaf().cloned()) {
+            Some(write) => self.start_journal_write(write),
+            None => self.on_written(Written::Lost),
         }
     }
 

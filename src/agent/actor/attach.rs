@@ -6,8 +6,8 @@ use std::sync::Arc;
 use agentd_protocol::EntryId;
 use agentd_protocol::methods::{AttachResult, ClientRef, Entry as WireEntry, Replay, Snapshot, View};
 
-use super::SessionActor;
 use super::request::ActiveRequest;
+use super::{AttachedClient, SessionActor};
 use crate::agent::event::Event;
 use crate::agent::handle::{Answer, AttachRequest, Attached, Reply};
 use crate::constants::SNAPSHOT_ENTRY_BYTES;
@@ -24,8 +24,8 @@ impl SessionActor {
             None => (self.ring.last_seq(), Replay::Snapshot, Some(self.snapshot(request.history, request.view))),
         };
         let subscription = self.ring.subscribe(request.view, after, request.wake);
-        let (client, view) = (request.client.who, request.view);
-        self.clients.insert(request.client.id, (Arc::clone(&client), view));
+        let (client, view, answers) = (request.client.who, request.view, request.client.answers);
+        self.clients.insert(request.client.id, AttachedClient { who: Arc::clone(&client), view, answers });
         let result = AttachResult {
             session_id: self.id.clone(),
             epoch: self.ring.epoch().clone(),
@@ -63,7 +63,7 @@ impl SessionActor {
             message,
             tools: self.published.tools(),
             queue: self.published.queue.clone(),
-            questions: Vec::new(),
+            questions: self.published.questions.clone(),
             senders,
         }
     }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use agentd_protocol::EntryId;
 use agentd_protocol::methods::{Empty, EnvSource};
 
-use super::SessionActor;
 use super::images::Purpose;
 use super::perform::{Job, Sender};
+use super::{AttachedClient, SessionActor};
 use crate::agent::event::Event;
-use crate::agent::handle::{Answer, Client, Command, Reply, SessionError};
-use crate::agent::machine::{Effect, Input, NewEntry, Stop};
+use crate::agent::handle::{Answer, Client, Command, Reply, SessionError, UserAnswer};
+use crate::agent::machine::{Effect, Input, NewEntry, Response, Stop};
 use crate::config::env::SessionEnv;
 use crate::constants::LOGIN_ENV_NOTICE;
 use crate::session::entry::EntryBody;
@@ -27,6 +27,7 @@ impl SessionActor {
                 let reply = self.replies.keep(Sender::Empty(reply));
                 self.feed(Input::AbortRetry { reply });
             }
+            Command::Respond(answer, reply) => self.respond(answer, reply),
             Command::ClearQueue(reply) => {
                 let reply = self.replies.keep(Sender::Queue(reply));
                 self.feed(Input::ClearQueue { reply });
@@ -108,6 +109,14 @@ impl SessionActor {
         self.feed(Input::Stop { why, reply });
     }
 
+    fn respond(&mut self, answer: UserAnswer, reply: Reply<Empty>) {
+        let UserAnswer { approval, decision, message, client } = answer;
+        let by = (!client.who.name.is_empty()).then(|| client.who.name.clone());
+        let response = Box::new(Response { approval, decision, by, message });
+        let reply = self.replies.keep(Sender::Empty(reply));
+        self.feed(Input::Respond { response, reply });
+    }
+
     /// Answers in turn with something that is only read.
     pub(super) fn answer_read<T: Send + 'static>(
         &mut self,
@@ -187,7 +196,7 @@ impl SessionActor {
     }
 
     pub(super) fn detach(&mut self, client: &Client, reply: Reply<Empty>) {
-        if let Some((client, view)) = self.clients.remove(&client.id) {
+        if let Some(AttachedClient { who: client, view, .. }) = self.clients.remove(&client.id) {
             let clients = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
             self.publish(Event::ClientDetached { client, view, clients });
         }

@@ -1,5 +1,5 @@
 //! The crash journal of a session: what a kill must not take, and is not in the session file yet. That is the
-//! queues, the response that streams, and tool results whose batch is not complete.
+//! queues, the open questions, the response that streams, and tool results whose batch is not complete.
 //!
 //! It lies in the daemon's state directory and exists only while there is something in it. Records are appended where
 //! the actor runs, each time with one write that the system takes into its memory. What may have to wait for a disk is
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use agentd_protocol::EntryId;
 use agentd_protocol::message::AssistantMessage;
+use agentd_protocol::methods::Question;
 use tokio::time::Instant;
 
 use crate::agent::event::{Event, ToolStart};
@@ -47,6 +48,8 @@ pub(super) struct JournalWrite {
 enum WriteKind {
     /// Appends the records, which lead to these queues.
     SaveQueues(Queues),
+    /// Appends the records, the open questions among them.
+    SaveQuestions,
     /// Appends the records, then leaves out what is no longer needed.
     Shorten,
     /// Puts the records, which hold these queues, in the place of all others.
@@ -64,8 +67,9 @@ pub(super) enum QueueSave {
 }
 
 impl Journal {
-    /// Returns the journal at `path` of the session in `session_file`; `queues` are saved in it already.
-    pub(crate) fn new(path: &Path, session_file: PathBuf, queues: Queues) -> Self {
+    /// Returns the journal at `path` of the session in `session_file`; `queues` are saved in it already, and with
+    /// `has_run` a run that waits for an answer.
+    pub(crate) fn new(path: &Path, session_file: PathBuf, queues: Queues, has_run: bool) -> Self {
         Self {
             path: path.to_owned(),
             file: Some(CrashJournal::open(path)),
@@ -73,7 +77,7 @@ impl Journal {
             pending: Vec::new(),
             flush_at: None,
             saved_queues: queues,
-            is_dirty: false,
+            is_dirty: has_run,
         }
     }
 
@@ -187,6 +191,21 @@ impl Journal {
         QueueSave::Write(JournalWrite { file, records, kind: WriteKind::SaveQueues(queues) })
     }
 
+    /// Begins to write the questions that are open below `leaf`; `None` when a write that failed for good took the
+    /// journal with it.
+    pub(super) fn begin_question_write(
+        &mut self,
+        questions: Vec<Question>,
+        leaf_id: Option<EntryId>,
+    ) -> Option<JournalWrite> {
+        let file = self.file.take()?;
+        let mut records = std::mem::take(&mut self.pending);
+        self.flush_at = None;
+        self.is_dirty = true;
+        records.push(JournalRecord::Questions { leaf_id, questions });
+        Some(JournalWrite { file, records, kind: WriteKind::SaveQuestions })
+    }
+
     /// Begins to rewrite a journal that has grown long; `None` when it has not.
     pub(super) fn begin_shorten(&mut self) -> Option<JournalWrite> {
         let file = self.file.take_if(|file| file.is_long())?;
@@ -225,13 +244,13 @@ impl Journal {
 impl JournalWrite {
     /// Tells whether something was promised that is not so if this fails.
     pub(super) fn is_promise(&self) -> bool {
-        matches!(self.kind, WriteKind::SaveQueues(_))
+        matches!(self.kind, WriteKind::SaveQueues(_) | WriteKind::SaveQuestions)
     }
 
     /// Writes; blocks.
     pub(super) fn perform(&mut self, sync: SyncMode) -> Result<(), StoreError> {
         match self.kind {
-            WriteKind::SaveQueues(_) => {
+            WriteKind::SaveQueues(_) | WriteKind::SaveQuestions => {
                 self.file.append(&self.records, sync)?;
                 if self.file.is_long()
                     && let Err(error) = self.file.shorten(sync)
@@ -291,8 +310,27 @@ fn come_to_the_end<'a>(
     Some(rest.cloned().collect())
 }
 
+/// Returns what a journal holds once its session is loaded: what waits to be sent, and the run that waits for answers
+/// to `questions`, which are open below `leaf_id`.
+pub(crate) fn left_records(
+    queues: &Queues,
+    questions: &[Question],
+    leaf_id: Option<EntryId>,
+    session_file: &Path,
+) -> Vec<JournalRecord> {
+    let mut records = Vec::new();
+    if !questions.is_empty() {
+        records.push(JournalRecord::Run { session_file: session_file.to_owned(), started: clock::now_ms() });
+        records.push(JournalRecord::Questions { leaf_id, questions: questions.to_vec() });
+    }
+    if !queues.is_empty() {
+        records.push(queue_record(queues));
+    }
+    records
+}
+
 /// Returns the record of the queues.
-pub(crate) fn queue_record(queues: &Queues) -> JournalRecord {
+fn queue_record(queues: &Queues) -> JournalRecord {
     JournalRecord::Queue {
         steering: queues.steering.iter().cloned().collect(),
         follow_up: queues.follow_up.iter().cloned().collect(),

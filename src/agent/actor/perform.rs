@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentd_protocol::methods::{Empty, PromptResult, Queue, WaitResult};
+use agentd_protocol::methods::{Decision, Empty, PromptResult, Queue, WaitResult};
 use tokio::time::Instant;
 
 use super::SessionActor;
@@ -11,6 +11,7 @@ use crate::agent::event::Event;
 use crate::agent::handle::{Answer, Reply, SessionError};
 use crate::agent::machine::{Effect, Input, Outcome, Refusal, ReplyId, Untold};
 use crate::constants::COALESCE_WINDOW;
+use crate::permissions::questions::Unanswerable;
 
 /// Answers a request once what it waited for is written, or has failed.
 type AnswerWritten = dyn FnOnce(&mut SessionActor, Result<(), SessionError>) + Send;
@@ -71,6 +72,7 @@ impl SessionActor {
             Effect::Prepare => self.start_prepare(),
             Effect::Append { entries, sync } => self.start_append(entries, sync),
             Effect::SaveQueue(queues) => self.start_save_queue(queues),
+            Effect::SaveQuestions(questions) => self.start_save_questions(questions),
             Effect::Emit(event) => self.publish(event),
             Effect::EmitEntry(id) => {
                 if let Some(raw) = self.tree.get(&id).map(|entry| Arc::clone(&entry.raw)) {
@@ -116,6 +118,9 @@ impl SessionActor {
         self.senders.sign(&mut event);
         self.journal.note(&event);
         self.published.note(&event);
+        if matches!(event, Event::ApprovalRequested(_) | Event::ApprovalResolved { .. }) {
+            self.facts.set_questions(self.published.questions.clone());
+        }
         self.publish_all([event]);
     }
 
@@ -139,7 +144,9 @@ impl SessionActor {
         // A client that is gone does not want its answer: a failed send is nothing.
         match (sender, outcome) {
             (Sender::Prompt(reply), Outcome::Prompt(value)) => drop(reply.send(Ok(Answer { value, seq }))),
-            (Sender::Empty(reply), Outcome::Done) => drop(reply.send(Ok(Answer { value: Empty {}, seq }))),
+            (Sender::Empty(reply), Outcome::Done | Outcome::Answered) => {
+                drop(reply.send(Ok(Answer { value: Empty {}, seq })))
+            }
             (Sender::Queue(reply), Outcome::Queue(value)) => drop(reply.send(Ok(Answer { value, seq }))),
             (Sender::Wait(reply), Outcome::Wait(value)) => drop(reply.send(Ok(Answer { value, seq }))),
             (sender, Outcome::Refused(refusal)) => sender.refuse(refusal.into()),
@@ -179,6 +186,12 @@ impl Sender {
     }
 }
 
+fn no_option(decision: Decision, options: &[Decision]) -> SessionError {
+    let taken: Vec<&str> = options.iter().map(|option| option.as_str()).collect();
+    let message = format!("{:?} is no answer to this question; it takes {}", decision.as_str(), taken.join(", "));
+    SessionError::InvalidParam { param: "decision", message }
+}
+
 impl From<Refusal> for SessionError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -186,6 +199,9 @@ impl From<Refusal> for SessionError {
             Refusal::WrongState(why) => Self::WrongState(why),
             Refusal::NoModel(text) => Self::NoModel(text),
             Refusal::UnknownModel(name) => Self::UnknownModel(name),
+            Refusal::Unanswerable(Unanswerable::Unknown(id)) => Self::UnknownApproval(id),
+            Refusal::Unanswerable(Unanswerable::Ended(answer)) => Self::AlreadyResolved(answer),
+            Refusal::Unanswerable(Unanswerable::NoOption { decision, options }) => no_option(decision, &options),
             Refusal::WorkingDirectory { path, message } => Self::WorkingDirectory { path, message },
             Refusal::Storage(message) => Self::Storage(message),
             Refusal::Locked { path, owner } => Self::Locked { path, owner },

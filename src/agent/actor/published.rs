@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use agentd_protocol::EntryId;
 use agentd_protocol::message::Message;
-use agentd_protocol::methods::{EndedTool, OpenMessage, Queue, RetryState, RunningTool, SessionStatus};
+use agentd_protocol::methods::{EndedTool, OpenMessage, Question, Queue, RetryState, RunningTool, SessionStatus};
+use agentd_protocol::{ApprovalId, EntryId};
 
 use crate::agent::event::{Event, ToolStart};
 use crate::constants::TOOL_OUTPUT_BYTES;
@@ -18,6 +18,8 @@ pub(super) struct Published {
     pub(super) retry: Option<RetryState>,
     /// Messages waiting to be sent.
     pub(super) queue: Queue,
+    /// Questions waiting for an answer, oldest first.
+    pub(super) questions: Vec<Question>,
     /// Whether the last run was cut short.
     pub(super) is_interrupted: bool,
     /// A message whose response has ended, until its end is published.
@@ -34,8 +36,9 @@ struct PublishedTool {
 
 impl Published {
     /// Begins with what a session was loaded with.
-    pub(super) fn new(queue: Queue, is_interrupted: bool) -> Self {
-        Self { status: SessionStatus::Idle, retry: None, queue, is_interrupted, closing: None, tools: Vec::new() }
+    pub(super) fn new(queue: Queue, is_interrupted: bool, questions: Vec<Question>) -> Self {
+        let status = if questions.is_empty() { SessionStatus::Idle } else { SessionStatus::Asking };
+        Self { status, retry: None, queue, questions, is_interrupted, closing: None, tools: Vec::new() }
     }
 
     /// Takes in an event that is being published.
@@ -55,6 +58,11 @@ impl Published {
             }
             Event::AutoRetryEnd { .. } => self.retry = None,
             Event::AgentSettled { .. } => self.settled(),
+            Event::ApprovalRequested(question) => {
+                self.status = SessionStatus::Asking;
+                self.questions.push(question.clone());
+            }
+            Event::ApprovalResolved { approval_id, .. } => self.resolved(approval_id),
             Event::QueueUpdate { steering, follow_up } => {
                 let texts = |texts: &[Arc<str>]| texts.iter().map(|text| text.to_string()).collect();
                 self.queue = Queue { steering: texts(steering), follow_up: texts(follow_up) };
@@ -68,6 +76,13 @@ impl Published {
                 self.note_tool(event);
             }
             _ => {}
+        }
+    }
+
+    fn resolved(&mut self, id: &ApprovalId) {
+        self.questions.retain(|question| question.approval_id != *id);
+        if self.questions.is_empty() && self.status == SessionStatus::Asking {
+            self.status = SessionStatus::Running;
         }
     }
 
@@ -140,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_state_says_what_the_events_said() {
-        let mut published = Published::new(Queue { steering: vec!["a".into()], follow_up: Vec::new() }, true);
+        let mut published =
+            Published::new(Queue { steering: vec!["a".into()], follow_up: Vec::new() }, true, Vec::new());
         assert_eq!(described(&published), (SessionStatus::Idle, false, 1, true));
         published.note(&Event::AgentStart);
         published.note(&Event::QueueUpdate { steering: [].into(), follow_up: [].into() });

@@ -1,8 +1,8 @@
 //! The machine's state, and which function takes which input.
 
-use agentd_protocol::EntryId;
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::{QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
+use agentd_protocol::methods::{Decision, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
+use agentd_protocol::{EntryId, SessionId};
 
 use super::effect::{Effect, NewEntry, Outcome};
 use super::input::{Input, Refusal, ReplyId, RequestId, RetryId, Stop};
@@ -10,6 +10,7 @@ use super::queue::{Line, QueuedMessage, Queues};
 use super::tools::ToolBatch;
 use crate::agent::event::{Event, MessageEntry};
 use crate::config::RetrySettings;
+use crate::permissions::questions::QuestionBook;
 use crate::session::entry::EntryBody;
 use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
@@ -34,6 +35,10 @@ pub struct Moment<'a> {
     pub now: i64,
     /// The session's entries.
     pub tree: &'a SessionTree,
+    /// The session's id, which that of a copied file is not.
+    pub session: &'a SessionId,
+    /// Whether a client is attached that lets somebody answer questions.
+    pub is_attended: bool,
 }
 
 /// A session's control flow.
@@ -41,6 +46,7 @@ pub struct Machine {
     pub(super) settings: MachineSettings,
     pub(super) phase: Phase,
     pub(super) queues: Queues,
+    pub(super) questions: QuestionBook,
     pub(super) run: Option<Run>,
     pub(super) effects: Vec<Effect>,
     waiting: Vec<ReplyId>,
@@ -78,6 +84,11 @@ pub(super) enum Phase {
     /// The turn is over; the next step is decided when its writes are done.
     Between(Next),
     RetryWait(Pause),
+    /// Somebody decides whether the run goes on.
+    Asking {
+        /// The question was asked by a daemon before this one.
+        is_from_before: bool,
+    },
 }
 
 /// A pause before a failed request is tried again.
@@ -116,6 +127,13 @@ pub(super) enum Next {
     /// The context window left no room for the rest of this answer: a queued message may follow, else the answer is
     /// hidden and the run ends.
     Cut(EntryId),
+    /// The question has been answered.
+    Answered {
+        /// How.
+        decision: Decision,
+        /// The question was asked by a daemon before this one.
+        is_from_before: bool,
+    },
     /// The run has been told to be over, and nothing but its last event is due.
     Settle(RunEnd),
     /// The request failed.
@@ -142,12 +160,20 @@ pub(super) struct Run {
 }
 
 impl Machine {
-    /// Returns an idle machine. `queues` and `interrupted` come from the crash journal; `seed` is any random number.
-    pub fn new(settings: MachineSettings, queues: Queues, interrupted: bool, seed: u64) -> Self {
-        Self {
+    /// Returns a machine that is idle, or waits for the answers to `questions`. These, `queues` and `interrupted` come
+    /// from the crash journal; `seed` is any random number.
+    pub fn new(
+        settings: MachineSettings,
+        queues: Queues,
+        questions: Vec<Question>,
+        interrupted: bool,
+        seed: u64,
+    ) -> Self {
+        let mut machine = Self {
             settings,
             phase: Phase::Idle,
             queues,
+            questions: QuestionBook::default(),
             run: None,
             effects: Vec::new(),
             waiting: Vec::new(),
@@ -157,7 +183,9 @@ impl Machine {
             numbers: 0,
             random: seed,
             accepted: None,
-        }
+        };
+        machine.ask_again(questions);
+        machine
     }
 
     /// Returns the entry that the user message of the last input is or will be; nothing when it was refused, or a repeat.
@@ -174,6 +202,7 @@ impl Machine {
             Input::Continue { reply } => self.on_continue(moment, reply),
             Input::Stop { why, reply } => self.on_stop(moment, why, reply),
             Input::AbortRetry { reply } => self.on_abort_retry(reply),
+            Input::Respond { response, reply } => self.on_respond(moment, *response, reply),
             Input::ClearQueue { reply } => self.on_clear_queue(reply),
             Input::Wait { reply } => self.on_wait(reply),
             Input::Prepared(prepared) => self.on_prepared(moment, prepared),
@@ -230,6 +259,7 @@ impl Machine {
             (Phase::Idle, _) => SessionStatus::Idle,
             (_, Some(Run { stop: Some(_), .. })) => SessionStatus::Stopping,
             (Phase::RetryWait(_), _) => SessionStatus::RetryWait,
+            (Phase::Asking { .. }, _) => SessionStatus::Asking,
             _ => SessionStatus::Running,
         }
     }
@@ -344,6 +374,9 @@ impl Machine {
                 self.effects.push(Effect::CancelRetry(retry));
                 self.end_retry_wait();
             }
+            Phase::Asking { .. } if why == Stop::Abort => self.cancel_questions(moment),
+            // The question stays open: it is asked again when the session is loaded.
+            Phase::Asking { .. } => self.end_run(RunEnd::Interrupted),
             Phase::Idle | Phase::Starting(_) | Phase::Between(_) => {}
         }
     }
@@ -351,7 +384,7 @@ impl Machine {
     /// Makes the session idle: the last events of a run, and the answers that waited for its end.
     pub(super) fn settle(&mut self, reason: RunEnd) {
         let run = self.run.take().unwrap_or_default();
-        let is_whole = reason != RunEnd::Storage;
+        let is_whole = reason != RunEnd::Storage && self.questions.is_empty();
         let (aborted, reason) = match run.stop {
             Some(Stop::Abort) => (true, RunEnd::Aborted),
             Some(Stop::Shutdown) => (true, RunEnd::Interrupted),
@@ -360,6 +393,7 @@ impl Machine {
         let tells_error = matches!(reason, RunEnd::Error | RunEnd::Storage | RunEnd::Length);
         let error_message = tells_error.then_some(run.error).flatten();
         self.phase = Phase::Idle;
+        self.questions = QuestionBook::default();
         self.interrupted = reason == RunEnd::Interrupted;
         self.emit(Event::AgentSettled { aborted, reason, error_message: error_message.clone() });
         self.effects.push(Effect::Settled { is_whole });

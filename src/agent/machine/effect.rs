@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_protocol::EntryId;
-use agentd_protocol::methods::{PromptResult, Queue, WaitResult};
+use agentd_protocol::methods::{PromptResult, Question, Queue, WaitResult};
 
 use super::input::{Refusal, ReplyId, RequestId, RetryId};
 use crate::agent::event::{Event, ToolStart};
@@ -24,6 +24,8 @@ pub enum Effect {
     },
     /// Write the queues to the crash journal as they were when the effect was made. A barrier.
     SaveQueue(super::queue::Queues),
+    /// Write the open questions to the crash journal. A barrier.
+    SaveQuestions(Vec<Question>),
     /// Tell the clients.
     Emit(Event),
     /// Tell the clients of an entry that is no message, in the bytes in which it was written.
@@ -78,6 +80,8 @@ pub struct NewEntry {
 pub enum Outcome {
     /// Done, nothing to tell.
     Done,
+    /// The answer to a question is kept.
+    Answered,
     /// What became of a message.
     Prompt(PromptResult),
     /// What was in the queues.

@@ -14,6 +14,8 @@ pub struct Untold {
     pub agent_start: bool,
     /// What the queues hold.
     pub queues: bool,
+    /// What is asked.
+    pub question: bool,
 }
 
 impl Untold {
@@ -25,6 +27,7 @@ impl Untold {
         match effect {
             Effect::Emit(Event::AgentStart) => self.agent_start = true,
             Effect::Emit(Event::QueueUpdate { .. }) => self.queues = true,
+            Effect::Emit(Event::ApprovalRequested(_)) => self.question = true,
             Effect::Emit(
                 Event::AgentEnd { .. }
                 | Event::AgentSettled { .. }
@@ -40,6 +43,7 @@ impl Untold {
             | Effect::Settled { .. } => return false,
             Effect::Append { .. }
             | Effect::SaveQueue(_)
+            | Effect::SaveQuestions(_)
             | Effect::Emit(_)
             | Effect::EmitEntry(_)
             | Effect::StartRequest { .. }
@@ -58,6 +62,7 @@ impl Machine {
     pub(super) fn on_append_failed(&mut self, moment: Moment<'_>, message: String, untold: Untold, saved: Queues) {
         self.emit(Event::Notice { kind: "write_failed", message: message.clone() });
         self.restore_queues(moment, saved, untold.queues);
+        self.drop_questions(untold.question);
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => return,
             Phase::Starting(starting) => {
@@ -76,7 +81,7 @@ impl Machine {
                 return self.end_failed(message);
             }
             Phase::Between(Next::Settle(_)) => return self.end_failed(message),
-            Phase::Between(_) => {}
+            Phase::Between(_) | Phase::Asking { .. } => {}
         }
         if !untold.agent_start {
             let mut messages = std::mem::take(&mut self.run_mut().messages);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::message::{Message, StopReason, UserMessage};
-use agentd_protocol::methods::{Disposition, IfBusy, PromptResult};
+use agentd_protocol::methods::{Disposition, IfBusy, PromptResult, RunEnd};
 
 use super::core::{Machine, Moment, Phase, Run, Starting};
 use super::effect::{Effect, NewEntry, Outcome};
@@ -52,6 +52,12 @@ impl Machine {
         self.effects.push(Effect::Prepare);
     }
 
+    /// Prepares the run that goes on after an answer to a question from before.
+    pub(super) fn prepare_again(&mut self) {
+        self.phase = Phase::Starting(Starting { user: None, replies: Vec::new() });
+        self.effects.push(Effect::Prepare);
+    }
+
     /// Tells whether this is the message that a run is starting with, sent again; it then gets the same answer.
     pub(super) fn joins_start(&mut self, user: &UserMessage, reply: ReplyId) -> bool {
         let Phase::Starting(Starting { user: Some(first), replies }) = &mut self.phase else { return false };
@@ -71,8 +77,13 @@ impl Machine {
         }
     }
 
-    /// The run cannot begin: nothing was written or announced, so nothing but answers is due.
+    /// The run cannot begin: nothing was written or announced, so nothing but answers is due. One that cannot go on is
+    /// known to the clients, and so is told to have failed.
     fn abandon_start(&mut self, replies: Vec<ReplyId>, refusal: Refusal) {
+        if self.run_mut().is_announced {
+            self.run_mut().error = Some(refusal.to_string());
+            return self.end_run(RunEnd::Error);
+        }
         for reply in replies {
             self.refuse(reply, refusal.clone());
         }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::EntryId;
 use agentd_protocol::message::{AssistantMessage, Message, ToolResult, UserMessage};
-use agentd_protocol::methods::IfBusy;
+use agentd_protocol::methods::{Decision, IfBusy};
+use agentd_protocol::{ApprovalId, EntryId};
 
 use super::failure::Untold;
 use super::queue::Queues;
+use crate::permissions::questions::Unanswerable;
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
 
@@ -64,6 +65,13 @@ pub enum Input {
     },
     /// Ends the pause before a retry.
     AbortRetry {
+        /// Who is answered.
+        reply: ReplyId,
+    },
+    /// An answer to a question. Boxed: it is rare, and larger than the others.
+    Respond {
+        /// The answer.
+        response: Box<Response>,
         /// Who is answered.
         reply: ReplyId,
     },
@@ -125,6 +133,19 @@ pub enum Input {
     },
 }
 
+/// A client's answer to a question.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The question.
+    pub approval: ApprovalId,
+    /// The answer.
+    pub decision: Decision,
+    /// Name of the client; `None` for one without a name.
+    pub by: Option<String>,
+    /// What it remarks.
+    pub message: Option<String>,
+}
+
 /// Why a run is stopped from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -142,17 +163,25 @@ pub struct Prepared {
 }
 
 /// Why a request to the session is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A run is going on.
+    #[error("a run is going on")]
     Busy,
     /// The session is in another state.
+    #[error("{0}")]
     WrongState(&'static str),
     /// There is no model to ask; the text says how to get one.
+    #[error("{0}")]
     NoModel(String),
     /// The session's model is not configured (any more).
+    #[error("{0}")]
     UnknownModel(String),
+    /// The answer to a question does not count.
+    #[error("the answer does not count")]
+    Unanswerable(Unanswerable),
     /// The working directory cannot be entered.
+    #[error("working directory {path}: {message}")]
     WorkingDirectory {
         /// The directory.
         path: String,
@@ -160,8 +189,10 @@ pub enum Refusal {
         message: String,
     },
     /// The session file could not be written.
+    #[error("{0}")]
     Storage(String),
     /// Another process writes the session.
+    #[error("{path} is being written by {owner}")]
     Locked {
         /// The session file.
         path: String,

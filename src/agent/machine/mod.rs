@@ -13,9 +13,11 @@
 //! | tools | the end of every tool call of the response | `tools` |
 //! | between turns | the writes of a finished turn | `turns` |
 //! | retry wait | a timer | `retry` |
+//! | asking | the answer to a question | `asking` |
 //!
 //! A run that is being stopped stays in its state, with `stop` set, until what it waits for has ended.
 
+mod asking;
 mod core;
 mod effect;
 mod failure;
@@ -34,6 +36,6 @@ mod tests;
 pub use self::core::{Machine, MachineSettings, ModelFacts, Moment};
 pub use effect::{Effect, NewEntry, Outcome};
 pub use failure::Untold;
-pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, RetryId, Stop, ToolEnd};
+pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, Response, RetryId, Stop, ToolEnd};
 pub use queue::{QueuedMessage, Queues};
 pub use tools::result_message;

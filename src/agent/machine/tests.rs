@@ -1,5 +1,6 @@
 //! The machine on its own: inputs by hand, effects written down as short words.
 
+mod asking;
 mod random;
 mod sim;
 

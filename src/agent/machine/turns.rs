@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agentd_protocol::EntryId;
 use agentd_protocol::message::{AssistantMessage, Message, StopReason, Usage};
-use agentd_protocol::methods::RunEnd;
+use agentd_protocol::methods::{Decision, RunEnd};
 
 use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Effect, NewEntry};
@@ -31,18 +31,22 @@ impl Machine {
         let is_between = |phase: &Phase| matches!(phase, Phase::Between(_));
         let Some(Phase::Between(next)) = self.take_phase(is_between) else { return };
         self.run_mut().is_announced = true;
+        self.questions.close();
         if self.is_stopping() {
             return match next {
-                Next::Answer => {
+                Next::Answer
+                | Next::Answered { decision: Decision::Once | Decision::Session | Decision::Always, .. } => {
                     self.emit(Event::TurnStart);
                     self.end_stopped(moment);
                 }
+                Next::Answered { decision: Decision::Deny, .. } => self.end_run(RunEnd::MaxTurns),
                 Next::Stop(_) | Next::Cut(_) | Next::Failed(..) => self.end_run(RunEnd::Aborted),
                 Next::Settle(end) => self.settle(end),
             };
         }
         match next {
-            Next::Answer => self.next_turn(moment, RunEnd::MaxTurns),
+            Next::Answer => self.next_turn(moment),
+            Next::Answered { decision, is_from_before } => self.after_decision(moment, decision, is_from_before),
             Next::Stop(end) => self.after_answer(moment, end),
             Next::Cut(answer) => self.after_cut(moment, answer),
             Next::Settle(end) => self.settle(end),
@@ -51,9 +55,9 @@ impl Machine {
     }
 
     /// The model waits for tool results: steering goes with them.
-    fn next_turn(&mut self, moment: Moment<'_>, at_limit: RunEnd) {
+    pub(super) fn next_turn(&mut self, moment: Moment<'_>) {
         if self.run_mut().turns >= self.settings.max_turns {
-            return self.end_run(at_limit);
+            return self.at_turn_limit(moment);
         }
         self.emit(Event::TurnStart);
         self.inject(Line::Steering);

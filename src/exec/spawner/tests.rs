@@ -246,6 +246,20 @@ async fn a_background_process_runs_on_until_the_daemon_ends() {
 }
 
 #[tokio::test]
+async fn what_comes_from_a_call_is_known() {
+    let (spawner, other) = (spawner(), spawner());
+    // A child without the variable, below one that has it.
+    let line = format!("env -u {CALL_MARKER} sleep 30 & echo $!; wait");
+    let mut running = spawner.spawn(command(&line)).await.unwrap();
+    let mut pid = [0; 16];
+    let count = running.output.read(&mut pid).await.unwrap();
+    let pid: i32 = std::str::from_utf8(&pid[..count]).unwrap().trim().parse().unwrap();
+    assert!(spawner.has_started(pid).await);
+    assert!(!other.has_started(pid).await, "calls of another daemon are its own business");
+    assert!(!spawner.has_started(i32::try_from(std::process::id()).unwrap()).await);
+}
+
+#[tokio::test]
 async fn only_leftovers_of_dead_daemons_are_ended() {
     let spawner = spawner();
     let running = spawner.spawn(command("sleep 30; true")).await.unwrap();

@@ -4,12 +4,13 @@ use agentd_protocol::message::{
     AssistantMessage, ContentBlock, StopReason, SystemMessage, ThinkingLevel, ToolCall, ToolResult, ToolResultMessage,
     UserMessage,
 };
-use agentd_protocol::methods::{Entry, RunEnd};
+use agentd_protocol::methods::{Decision, Entry, Question, QuestionKind, Resolution, RunEnd};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::permissions::questions::Answer;
 
 const NASTY: &str = "a\"b\\c\nd\re\tf\u{8}g\u{c}h\u{1}i\u{1f}j\u{7f}k\u{2028}l😀é/";
 
@@ -258,6 +259,28 @@ fn queues_and_retries() {
         check(
             Event::AutoRetryEnd { success: false, attempt: 3, final_error: final_error.clone() },
             WireEvent::AutoRetryEnd { success: false, attempt: 3, final_error },
+        );
+    }
+}
+
+#[test]
+fn questions() {
+    for turns in [None, Some(50)] {
+        let question = Question {
+            approval_id: "s.e1".into(),
+            kind: QuestionKind::MaxTurns,
+            text: NASTY.to_owned(),
+            options: vec![Decision::Once, Decision::Deny],
+            asked_at: 7,
+            turns,
+        };
+        check(Event::ApprovalRequested(question.clone()), WireEvent::ApprovalRequested(question));
+    }
+    for (by, decision) in [(None, Resolution::Cancelled), (Some(NASTY.to_owned()), Resolution::Session)] {
+        let answer = Answer { decision, by: by.clone(), message: by.clone() };
+        check(
+            Event::ApprovalResolved { approval_id: "s.e1".into(), answer },
+            WireEvent::ApprovalResolved { approval_id: "s.e1".into(), decision, by: by.clone(), message: by },
         );
     }
 }

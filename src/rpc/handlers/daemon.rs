@@ -25,6 +25,7 @@ async fn initialize(call: Arc<Call>, params: InitializeParams) -> Result<Initial
     let info = &call.core.info;
     let client = params.client_info.unwrap_or_default();
     call.conn().introduce(&client.name, &client.version);
+    call.conn().set_answers(params.capabilities.unwrap_or_default().answers.unwrap_or(true));
     Ok(InitializeResult {
         server_info: info.server_info.clone(),
         // Another version that the client may have named is no error: it learns ours and decides.

@@ -1,6 +1,7 @@
 //! The handlers, one file for each resource. Each turns parameters into a question to a session or the supervisor,
 //! and the answer into a result.
 
+pub(super) mod approvals;
 pub(super) mod attach;
 pub(super) mod daemon;
 pub(super) mod models;

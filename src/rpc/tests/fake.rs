@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, Usage};
 use agentd_protocol::methods::{
-    AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource, GetAvailableModelsResult,
-    GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult, GetMessagesResult,
-    ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo, PromptResult, Queue, QueueMode, Replay, RunEnd,
-    SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
+    Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource,
+    GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult,
+    GetMessagesResult, ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo, PromptResult, Question, Queue,
+    QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
 };
 use agentd_protocol::model::{Model, ModelCost};
 use agentd_protocol::{Epoch, Seq, SessionId};
@@ -17,8 +17,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
-use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle};
+use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle, UserAnswer};
 use crate::config::env::SessionEnv;
+use crate::permissions::questions::Answer as Decided;
 use crate::ring::{ListLog, Ring, RingBudget};
 use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
 use crate::supervisor::{NewSession, SupervisorError};
@@ -61,6 +62,10 @@ struct State {
     slow: Vec<Reply<PromptResult>>,
     /// Published after the answer of the next prompt.
     script: Vec<Event>,
+    /// The question that waits.
+    asked: Option<Approval>,
+    /// The first answer to a question.
+    answered: Option<Decided>,
 }
 
 impl Fake {
@@ -165,6 +170,13 @@ impl FakeSession {
         self.shared.state.lock().unwrap().script = events;
     }
 
+    /// Asks.
+    pub(super) fn ask(&self, question: Question) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.asked = Some(Approval { session_id: self.shared.id.clone(), question: question.clone() });
+        self.shared.ring.push([Event::ApprovalRequested(question)]);
+    }
+
     /// Returns the text that was streamed.
     pub(super) fn text(&self) -> String {
         self.shared.state.lock().unwrap().text.clone()
@@ -244,12 +256,25 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
             }
             Command::CycleModel(reply) => answer(reply, CycleModelResult::default(), seq),
             Command::SetAutoRetry(_, reply) | Command::AbortRetry(reply) => answer(reply, Empty {}, seq),
+            Command::Respond(given, reply) => respond(&shared, &mut state, given, reply),
             Command::SetSteeringMode(_, reply) | Command::SetFollowUpMode(_, reply) => answer(reply, Empty {}, seq),
             Command::Detach(_, reply) => answer(reply, Empty {}, seq),
             Command::Attach(request, reply) => attach(&shared, &state.text, *request, reply),
             Command::Panic(_) => panic!("nobody asks made-up sessions for that"),
         }
     }
+}
+
+/// Answers one question: a second answer is late.
+fn respond(shared: &Shared, state: &mut State, given: UserAnswer, reply: Reply<Empty>) {
+    if let Some(first) = &state.answered {
+        return drop(reply.send(Err(SessionError::AlreadyResolved(first.clone()))));
+    }
+    let UserAnswer { approval, decision, message, client } = given;
+    let first = Decided { decision: decision.into(), by: Some(client.who.name.clone()), message };
+    (state.asked, state.answered) = (None, Some(first.clone()));
+    let seq = shared.ring.push([Event::ApprovalResolved { approval_id: approval, answer: first }]);
+    answer(reply, Empty {}, seq);
 }
 
 fn answer<T>(reply: Reply<T>, value: T, seq: Seq) {
@@ -265,6 +290,7 @@ fn name(command: &Command) -> String {
         Command::FollowUp(input, _) => format!("follow_up {}", input.message),
         Command::Abort(_) => "abort".into(),
         Command::AbortRetry(_) => "abort_retry".into(),
+        Command::Respond(answer, _) => format!("respond {} {:?}", answer.approval, answer.decision),
         Command::ClearQueue(_) => "clear_queue".into(),
         Command::Continue(_) => "continue".into(),
         Command::Wait(_) => "wait".into(),
@@ -343,6 +369,19 @@ impl Sessions for Fake {
 
     fn list_log(&self) -> &Arc<ListLog> {
         &self.list_log
+    }
+
+    fn approvals(&self, session: Option<SessionId>) -> BoxFuture<'_, Vec<Approval>> {
+        async move {
+            let sessions = self.sessions.lock().unwrap();
+            let asked = sessions.values().filter_map(|one| one.shared.state.lock().unwrap().asked.clone());
+            asked.filter(|asked| session.as_ref().is_none_or(|id| *id == asked.session_id)).collect()
+        }
+        .boxed()
+    }
+
+    fn is_from_tool(&self, _pid: i32) -> BoxFuture<'_, bool> {
+        std::future::ready(false).boxed()
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

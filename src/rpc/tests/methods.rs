@@ -102,6 +102,24 @@ async fn requests_reach_their_session() {
 }
 
 #[tokio::test]
+async fn answers_reach_the_session_that_their_question_names() {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load_idle("s.1", "e1");
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("initialize", json!({"clientInfo": {"name": "me", "version": "1"}})).await;
+    let answer = |id: &str| json!({"approvalId": id, "decision": "deny"});
+    assert_eq!(client.call("respond_approval", answer("s.1.e1")).await, json!({}));
+    assert_eq!(session.log(), ["respond s.1.e1 Deny"]);
+    let error = client.fail("respond_approval", answer("s.1.e1")).await;
+    let data = json!({"kind": "already_resolved", "retryable": false, "by": "me", "decision": "deny"});
+    assert_eq!((&error["code"], &error["data"]), (&json!(-32011), &data));
+    for id in ["nope.e1", "e1", ""] {
+        client.check_fail("respond_approval", answer(id), "unknown_approval", None).await;
+    }
+    client.check_fail("list_approvals", json!({"sessionId": "nope"}), "unknown_session", None).await;
+}
+
+#[tokio::test]
 async fn parameters_are_checked() {
     let fake = Fake::new(usize::MAX);
     fake.load("s1", "e1");

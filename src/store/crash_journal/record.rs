@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, ToolResultMessage, Usage};
+use agentd_protocol::methods::Question;
 use agentd_protocol::{EntryId, ToolCallId};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,13 @@ pub enum JournalRecord {
         entry_id: EntryId,
         /// The result.
         message: Box<ToolResultMessage>,
+    },
+    /// The questions that are open now, below an entry: once the conversation has gone on behind it, they are void.
+    Questions {
+        /// The entry; `None` in an empty session.
+        leaf_id: Option<EntryId>,
+        /// The questions.
+        questions: Vec<Question>,
     },
     /// The open response grew.
     #[serde(untagged)]
@@ -209,7 +217,7 @@ pub(super) fn decode_all(bytes: &[u8]) -> (Vec<JournalRecord>, u64) {
 /// is in the session file already.
 pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
     use JournalRecord::{
-        MessageStart, MessageWritten, Queue, Queued, Run, ToolFinished, ToolStarted, Unqueued, Update, Usage,
+        MessageStart, MessageWritten, Questions, Queue, Queued, Run, ToolFinished, ToolStarted, Unqueued, Update, Usage,
     };
     let mut queues = JournalQueues::default();
     let mut last_queue = None;
@@ -218,6 +226,7 @@ pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
             last_queue = Some(place);
         }
     }
+    let last_questions = records.iter().rposition(|record| matches!(record, Questions { .. }));
     let last_run = records.iter().rposition(|record| matches!(record, Run { .. }));
     let run = last_run.unwrap_or(0);
     let written: HashSet<&EntryId> = records
@@ -245,6 +254,7 @@ pub fn live_records(records: &[JournalRecord]) -> Vec<JournalRecord> {
             }
             Update(_) | Usage(_) => !open_is_written,
             ToolStarted { entry_id, .. } | ToolFinished { entry_id, .. } => !written.contains(entry_id),
+            Questions { .. } => Some(place) == last_questions,
             MessageWritten { .. } => false,
         };
         if keep {

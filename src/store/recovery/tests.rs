@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::machine::QueuedMessage;
+use crate::store::crash_journal::live_records;
 use crate::store::record::load_bytes;
 
 const FILE: &str = "/s/a.jsonl";
@@ -443,4 +444,52 @@ fn recovered_entries_can_be_written() {
     for entry in recovered(&["u< u", "v<u u"], &records).append {
         crate::store::record::encode_entry(&entry.id, entry.parent.as_ref(), 1, &entry.body).unwrap();
     }
+}
+
+fn asked(leaf: &str, entries: &[&str]) -> JournalRecord {
+    let question = |entry: &&str| Question {
+        approval_id: questions::approval_id(&"s".into(), &(*entry).into()),
+        kind: agentd_protocol::methods::QuestionKind::MaxTurns,
+        text: String::new(),
+        options: Vec::new(),
+        asked_at: 0,
+        turns: None,
+    };
+    JournalRecord::Questions { leaf_id: Some(leaf.into()), questions: entries.iter().map(question).collect() }
+}
+
+/// Which questions are open, and whether the run counts as interrupted.
+#[track_caller]
+fn check_asked(tree: &SessionTree, records: &[JournalRecord], expected: (&[&str], bool)) {
+    let recovery = recover(tree, records, 99, || 1);
+    let ids: Vec<_> = recovery.questions.iter().map(|question| question.approval_id.as_str()).collect();
+    assert_eq!((&ids[..], recovery.interrupted), expected);
+    assert_eq!(recovery.append, []);
+}
+
+#[test]
+fn an_open_question_is_asked_again() {
+    let lines = ["u< u", "a<u a(c)", "r<a r(c)"];
+    let records = [run(), asked("r", &["q"])];
+    check_asked(&tree(&lines), &records, (&["s.q"], false));
+    // A change of the name meanwhile is no answer; a message of another program is.
+    check_asked(&tree(&[&lines[..], &["n<r n"]].concat()), &records, (&["s.q"], false));
+    check_asked(&tree(&[&lines[..], &["v<r u"]].concat()), &records, (&[], true));
+    // Another file has taken the place of the one where it was asked.
+    check_asked(&tree(&["u< u"]), &records, (&[], true));
+    // The last record counts, and a later run had none.
+    check_asked(&tree(&lines), &[run(), asked("r", &["q"]), asked("r", &["p", "q"])], (&["s.p", "s.q"], false));
+    check_asked(&tree(&lines), &[run(), asked("r", &["q"]), run()], (&[], true));
+    assert_eq!(live_records(&[run(), asked("u", &["p"]), asked("r", &["q"])]), records);
+}
+
+#[test]
+fn a_question_whose_answer_is_in_the_file_is_not() {
+    let mut tree = tree(&["u< u"]);
+    let mut book = questions::QuestionBook::default();
+    let JournalRecord::Questions { questions, .. } = asked("u", &["q"]) else { panic!("questions") };
+    book.ask(questions[0].clone());
+    let (_, entry, body) = book.cancel_all(0).remove(0);
+    tree.push(crate::store::record::encode_entry(&entry, Some(&"u".into()), 0, &body).unwrap());
+    check_asked(&tree, &[run(), asked("u", &["q"])], (&[], true));
 }

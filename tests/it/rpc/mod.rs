@@ -1,5 +1,6 @@
 //! The wire: a file for each resource, and one each for what holds for all methods.
 
+mod approvals;
 mod attach;
 mod batch;
 mod connection;

@@ -41,6 +41,13 @@ fn illegal() -> Vec<(&'static str, Value, &'static str)> {
         ("steer", json!({"message": ["x"]}), "message"),
         ("follow_up", json!({}), "message"),
         ("follow_up", json!({"message": null}), "message"),
+        ("initialize", json!({"capabilities": {"answers": 1}}), "capabilities"),
+        ("list_approvals", json!({"sessionId": 5}), "sessionId"),
+        ("respond_approval", json!({"decision": "once"}), "approvalId"),
+        ("respond_approval", json!({"approvalId": "a.b"}), "decision"),
+        ("respond_approval", json!({"approvalId": "a.b", "decision": "cancelled"}), "decision"),
+        ("respond_approval", json!({"approvalId": "a.b", "decision": "once", "message": 5}), "message"),
+        ("respond_approval", json!({"approvalId": "a.b", "decision": "deny", "message": "m".repeat(4001)}), "message"),
         ("get_entries", json!({"since": 5}), "since"),
         ("get_entries", json!({"limit": "all"}), "limit"),
         ("get_entries", json!({"branch": "yes"}), "branch"),
@@ -129,7 +136,7 @@ async fn an_unknown_session_has_an_error_of_its_own() {
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "demo").await;
     let session_methods = REGISTRY.iter().filter(|method| method.scope == Scope::Session).map(|method| method.name);
-    for method in session_methods.chain(["get_available_models"]) {
+    for method in session_methods.chain(["get_available_models", "list_approvals"]) {
         for id in ["01a22bed-0000-7000-8000-00000000dead", "", "../../etc/passwd"] {
             let error = client.err(method, with(legal(method), "sessionId", json!(id))).await;
             assert_eq!((error.code, error.kind()), (-32001, "unknown_session"), "{method} {id:?}: {error:?}");

@@ -339,8 +339,10 @@ async fn a_run_ends_at_the_most_turns() {
     let server = ModelServer::replies(json!([call]));
     let daemon = Daemon::start(Home::with_models(&server));
     let mut client = daemon.connect().await;
+    client.ok("initialize", json!({"capabilities": {"answers": false}})).await;
     client.ok("new_session", json!({"cwd": daemon.home().cwd(), "model": "fake/plain", "maxTurns": 3})).await;
     let events = client.run("x").await;
+    assert!(!kinds(&events).contains(&"approval_requested"), "nobody is there who answers");
     assert_eq!(events.last().unwrap()["event"]["reason"], "maxTurns");
     assert_eq!(server.requests().len(), 3);
     // The conversation is left such that a strict provider takes it up again.
@@ -362,4 +364,54 @@ async fn tools_read_makes_a_session_that_cannot_write() {
     let results: Vec<_> = requests[1].messages().iter().filter(|message| message["role"] == "tool").map(text).collect();
     assert_eq!(results, ["Tool write not found", "Tool bash not found"]);
     assert_eq!(std::fs::read_dir(daemon.home().cwd()).unwrap().count(), 0);
+}
+
+/// Two clients prompt in the same moment, again and again: one runs, the other is told or queued; nothing is lost, and
+/// there are never two runs.
+#[tokio::test]
+async fn b153_of_prompts_that_race_exactly_one_starts() {
+    const ROUNDS: usize = 20;
+    let replies = json!([{"text": "ok", "repeat": 4 * ROUNDS}]);
+    let server = ModelServer::replies(replies);
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut clients = [daemon.connect().await, daemon.connect().await];
+    let session = clients[0].new_session(daemon.home(), "fake/plain").await;
+    clients[1].ok("attach", json!({"sessionId": session})).await;
+    let mut sent = Vec::new();
+    for round in 0..ROUNDS {
+        let if_busy = ["reject", "steer", "followUp"][round % 3];
+        let mut requests = Vec::new();
+        for turn in 0..2 {
+            let place = (turn + round) % 2;
+            let message = format!("{round} of {place}");
+            let params = json!({"sessionId": session, "message": message, "ifBusy": if_busy});
+            requests.push((place, message, clients[place].request("prompt", params).await));
+        }
+        let mut outcomes = Vec::new();
+        for (place, message, request) in requests {
+            match clients[place].answer(request).await {
+                Ok(answer) => {
+                    outcomes.push(answer["disposition"].as_str().unwrap().to_owned());
+                    sent.push(message);
+                }
+                Err(error) => outcomes.push(error.kind().to_owned()),
+            }
+        }
+        clients[0].ok("wait", json!({})).await;
+        // A run can be over before the other prompt comes; then that one starts the next.
+        outcomes.sort();
+        let other = if if_busy == "reject" { "busy" } else { "queued" };
+        assert!(outcomes == [other, "started"] || outcomes == ["started", "started"], "{outcomes:?}");
+    }
+    assert_eq!(server.max_parallel(), 1, "never two runs");
+    let mut texts: Vec<String> = daemon
+        .home()
+        .only_session()
+        .iter()
+        .filter(|line| line["message"]["role"] == "user")
+        .map(|line| line["message"]["content"][0]["text"].as_str().unwrap().to_owned())
+        .collect();
+    texts.sort();
+    sent.sort();
+    assert_eq!(texts, sent, "what was accepted is in the session once");
 }

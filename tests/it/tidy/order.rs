@@ -12,7 +12,7 @@ const ORDER: &[&[&str]] = &[
     &["config"],
     &["session"],
     &["compaction"],
-    &["permissions::policy"],
+    &["permissions::policy", "permissions::questions"],
     &["tools::edit_match", "tools::fold", "tools::truncate"],
     &["agent::event"],
     &[
@@ -62,6 +62,7 @@ const PURE: &[&str] = &[
     "session",
     "compaction",
     "permissions::policy",
+    "permissions::questions",
     "tools::edit_match",
     "tools::fold",
     "tools::truncate",

@@ -5,11 +5,12 @@
 
 use agentd_protocol::event::{AssistantMessageEvent, Event};
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message};
-use agentd_protocol::methods::{ClientRef, Queue, RunEnd};
+use agentd_protocol::methods::{ClientRef, Question, Queue, RunEnd};
 use agentd_protocol::session_view::{EntryContent, SessionView, ViewEntry, text_of};
-use agentd_protocol::{EntryId, ToolCallId};
+use agentd_protocol::{ApprovalId, EntryId, ToolCallId};
 
 use super::clean::{Cleaner, clean, one_line};
+use super::question;
 use super::style::{cut, duration};
 use super::tool_text::{call_line, end_line};
 
@@ -92,6 +93,8 @@ pub(crate) struct Transcript {
     own: Vec<String>,
     /// The name under which this client is about to be announced to everybody.
     joining: Option<&'static str>,
+    /// Questions that were shown.
+    questions: Vec<ApprovalId>,
 }
 
 impl Transcript {
@@ -106,6 +109,7 @@ impl Transcript {
             queue: Queue::default(),
             own: Vec::new(),
             joining: None,
+            questions: Vec::new(),
         }
     }
 
@@ -151,12 +155,22 @@ impl Transcript {
             Event::QueueUpdate { steering, follow_up } => {
                 self.queue_changed(Queue { steering: steering.clone(), follow_up: follow_up.clone() })
             }
+            Event::ApprovalRequested(question) => self.asked(question).into_iter().collect(),
             Event::ClientAttached { name, .. } if self.joining.is_some_and(|own| own == name) => {
                 self.joining = None;
                 Vec::new()
             }
             other => self.other(other).into_iter().collect(),
         }
+    }
+
+    /// Shows a question unless it was shown before.
+    fn asked(&mut self, question: &Question) -> Option<Piece> {
+        let is_new = !self.questions.contains(&question.approval_id);
+        is_new.then(|| {
+            self.questions.push(question.approval_id.clone());
+            question::asked(question)
+        })
     }
 
     fn other(&self, event: &Event) -> Option<Piece> {
@@ -167,6 +181,9 @@ impl Transcript {
                 format!("retry {attempt} of {max_attempts} in {}: {}", duration(*delay_ms), one_line(error_message)),
             )),
             Event::AgentSettled { reason, error_message, .. } => settled_line(*reason, error_message.as_deref()),
+            Event::ApprovalResolved { decision, by, message, .. } => {
+                Some(question::resolved(*decision, by.as_deref(), message.as_deref()))
+            }
             Event::ModelChanged { model } => note(format!("model {}", one_line(model))),
             Event::ThinkingLevelChanged { level } => note(format!("thinking {}", level.as_str())),
             Event::SessionInfoChanged { name } => note(match name {
@@ -329,6 +346,7 @@ impl Transcript {
         }
         self.running.retain(|running| view.tools.iter().any(|tool| tool.tool_call_id == running.call));
         self.queue = view.queue.clone();
+        pieces.extend(view.questions.iter().filter_map(|question| self.asked(question)));
         pieces
     }
 

@@ -3,8 +3,8 @@
 use agentd_protocol::client::{ClientError, Notification};
 use agentd_protocol::event::Event;
 use agentd_protocol::methods::{
-    Abort, Attach, AttachParams, Continue, Detach, Empty, GetDaemonStatus, IfBusy, Prompt, PromptParams, PromptResult,
-    SessionParams, View,
+    Abort, Attach, AttachParams, Continue, Decision, Detach, Empty, GetDaemonStatus, IfBusy, Prompt, PromptParams,
+    PromptResult, RespondApproval, RespondApprovalParams, SessionParams, View,
 };
 use agentd_protocol::session_view::{Applied, SessionView, ViewError};
 use agentd_protocol::{Seq, SessionId};
@@ -29,7 +29,10 @@ use display::Display;
 use keyboard::{Input, Keyboard};
 
 /// Lines that begin with a slash and are not sent.
-const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrupted one, /detach leaves, /help";
+const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrupted one, /yes, /session and /no [why] answer \
+                        the oldest question, /detach leaves, /help";
+/// What can be done about a question.
+const ANSWERS: &str = "  /yes answers for once, /session also for later in this session, /no [why] refuses";
 
 /// Runs the verb. Leaving it changes nothing for the session.
 ///
@@ -87,6 +90,7 @@ impl<'a> Attached<'a> {
             .map(|line| Piece::Line(Tone::Note, line))
             .collect();
         pieces.extend(self.transcript.history(&self.view, history));
+        pieces.extend(self.hint());
         self.display.show(&pieces)
     }
 
@@ -131,8 +135,16 @@ impl<'a> Attached<'a> {
     fn apply(&mut self, notification: &Notification, pieces: &mut Vec<Piece>) -> Result<()> {
         let Some(params) = notification.event() else { return Ok(()) };
         match self.view.apply(&params) {
-            Ok(Applied::Event) => pieces.extend(self.transcript.event(&params.event)),
-            Ok(Applied::Snapshot) => pieces.extend(self.transcript.snapshot(&self.view)),
+            Ok(Applied::Event) => {
+                pieces.extend(self.transcript.event(&params.event));
+                if matches!(params.event, Event::ApprovalRequested(_)) {
+                    pieces.extend(self.hint());
+                }
+            }
+            Ok(Applied::Snapshot) => {
+                pieces.extend(self.transcript.snapshot(&self.view));
+                pieces.extend(self.hint());
+            }
             Ok(Applied::Detached) => anyhow::bail!("{}", detached_message(&params.event)),
             Ok(Applied::Seen) | Err(ViewError::OtherSession(_)) => {}
             Err(error) => return Err(anyhow::Error::new(error).context("the daemon's events do not fit together")),
@@ -142,6 +154,12 @@ impl<'a> Attached<'a> {
             self.awaited = None;
         }
         Ok(())
+    }
+
+    /// Says how to answer, while there is something to answer.
+    fn hint(&self) -> Option<Piece> {
+        let can_answer = !self.read_only && !self.view.questions.is_empty();
+        can_answer.then(|| Piece::Line(Tone::Note, ANSWERS.to_owned()))
     }
 
     /// Does what was typed; true when the terminal is to be left.
@@ -158,6 +176,10 @@ impl<'a> Attached<'a> {
     }
 
     async fn line(&mut self, link: &mut Link, line: &str) -> Result<bool> {
+        if let Some((decision, why)) = answer(line) {
+            self.answer(link, decision, why).await?;
+            return Ok(false);
+        }
         match line {
             "" => {}
             "/detach" | "/quit" | "/exit" => return Ok(true),
@@ -181,6 +203,20 @@ impl<'a> Attached<'a> {
         Ok(false)
     }
 
+    /// Answers the oldest question. That it counts is seen by the event.
+    async fn answer(&mut self, link: &mut Link, decision: Decision, why: Option<&str>) -> Result<()> {
+        let Some(question) = self.view.questions.first() else {
+            return self.note(Tone::Failure, "no question waits for an answer");
+        };
+        let approval_id = question.approval_id.clone();
+        let params = RespondApprovalParams { approval_id, decision, message: why.map(str::to_owned) };
+        match link.call::<RespondApproval>(&params).await {
+            Ok(_) => Ok(()),
+            Err(ClientError::Rpc(error)) => self.note(Tone::Failure, &one_line(&error.message)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn accepted(&mut self, answer: Result<(PromptResult, Seq), ClientError>) -> Result<()> {
         match answer {
             Ok((_, seq)) => {
@@ -200,6 +236,17 @@ impl<'a> Attached<'a> {
 
     fn note(&mut self, tone: Tone, text: &str) -> Result<()> {
         self.display.show(&[Piece::Line(tone, clean(text))])
+    }
+}
+
+/// Reads a command that answers a question.
+fn answer(line: &str) -> Option<(Decision, Option<&str>)> {
+    let (command, why) = line.split_once(' ').map_or((line, None), |(command, why)| (command, Some(why.trim())));
+    match (command, why) {
+        ("/yes", None) => Some((Decision::Once, None)),
+        ("/session", None) => Some((Decision::Session, None)),
+        ("/no", why) => Some((Decision::Deny, why)),
+        _ => None,
     }
 }
 

@@ -103,9 +103,10 @@ fn table(rows: &[SessionRow], now: i64, home: &str, columns: Option<usize>, styl
             let padded = pad(cell, widths[index]);
             out.push_str(&match (index, row.status) {
                 (0, _) => style.bold(&padded),
-                (2, SessionStatus::Running | SessionStatus::RetryWait | SessionStatus::Stopping) => {
-                    style.yellow(&padded)
-                }
+                (
+                    2,
+                    SessionStatus::Running | SessionStatus::RetryWait | SessionStatus::Asking | SessionStatus::Stopping,
+                ) => style.yellow(&padded),
                 _ => style.dim(&padded),
             });
             out.push_str("  ");
@@ -137,6 +138,7 @@ pub(crate) fn status_word(status: SessionStatus) -> &'static str {
         SessionStatus::Idle => "idle",
         SessionStatus::Running => "running",
         SessionStatus::RetryWait => "retry",
+        SessionStatus::Asking => "asking",
         SessionStatus::Stopping => "stopping",
     }
 }

@@ -1,6 +1,7 @@
 //! What each verb does, one file each.
 
 pub(crate) mod abort;
+pub(crate) mod approvals;
 pub(crate) mod attach;
 pub(crate) mod daemon;
 pub(crate) mod ls;

@@ -2,14 +2,18 @@
 
 use agentd_protocol::client::ClientError;
 use agentd_protocol::error_code::ErrorKind;
+use agentd_protocol::methods::View;
+use agentd_protocol::session_view::SessionView;
 use clap::Parser;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::answering::Answering;
 use crate::cli::{Cli, Verb};
 use crate::console::test::{Written, console};
 use crate::exit::Exit;
 use crate::fake::{FakeDaemon, SESSION, link, state};
+use crate::follow::{Followed, Show, follow_answering};
 use crate::input::Message;
 use crate::verbs;
 
@@ -486,4 +490,66 @@ async fn rpc_prints_the_result_as_it_came() {
     })
     .await;
     assert_eq!(Exit::of_error(&outcome.exit.expect_err("a failure")), Some(Exit::Error));
+}
+
+fn asks(options: &[&str]) -> Value {
+    json!({"type": "approval_requested", "approvalId": "s.0b", "kind": "maxTurns", "text": "Go on?", "options": options,
+        "askedAt": 1})
+}
+
+fn resolved(decision: &str) -> Value {
+    json!({"type": "approval_resolved", "approvalId": "s.0b", "decision": decision, "by": "zed", "message": "why\nnot"})
+}
+
+/// Lets the verb deal with everything that has come.
+async fn catch_up() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Without a terminal nobody is asked, but others may answer.
+#[tokio::test]
+async fn run_in_a_script_tells_of_a_question_and_waits_for_others() {
+    let outcome = play(&["run"], |mut daemon| async {
+        daemon.answer("new_session", new_session()).await;
+        daemon.answer("prompt", started()).await;
+        daemon.event(json!({"type": "agent_start"})).await;
+        daemon.event(asks(&["once", "deny"])).await;
+        catch_up().await;
+        daemon.event(resolved("deny")).await;
+        daemon.settle("maxTurns").await;
+        daemon
+    })
+    .await;
+    let err = "session 567890ab, p/m\n? Go on? (question 0b)\n  waiting for: agentctl approve 0b, or agentctl deny 0b\nanswered deny by zed: why not\n\
+               stopped: the most turns of one run were taken\n";
+    outcome.check(Exit::Budget, "", err);
+}
+
+#[tokio::test]
+async fn what_the_user_types_answers_the_question() {
+    let (mut link, mut daemon, _interrupt) = link();
+    let (mut console, _out, err) = console(false);
+    let (typed, lines) = tokio::sync::mpsc::channel(4);
+    let answer = json!({"sessionId": SESSION, "epoch": "e", "seq": 0, "replay": "exact", "state": state("running")});
+    let answer = serde_json::from_value(answer).expect("an answer");
+    let view = SessionView::new(answer, View::Coalesced);
+    let followed = Followed { view, after: 0, asked: None };
+    let work = follow_answering(&mut link, &mut console, Show::Live, followed, Answering::Asked(lines));
+    let script = async {
+        daemon.event(asks(&["once", "deny"])).await;
+        catch_up().await;
+        for line in ["perhaps", "session", "y"] {
+            typed.send(line.to_owned()).await.expect("typed");
+        }
+        let (_, params) = daemon.expect("respond_approval").await;
+        assert_eq!(params, json!({"approvalId": "s.0b", "decision": "once"}));
+        daemon.event(resolved("once")).await;
+        daemon.settle("done").await;
+    };
+    let (exit, ()) = tokio::join!(work, script);
+    assert_eq!(exit.expect("no failure"), Exit::Done);
+    let hint = "  type yes, no\n";
+    assert_eq!(err.text(), format!("? Go on? (question 0b)\n{hint}{hint}{hint}answered once by zed: why not\n"));
 }

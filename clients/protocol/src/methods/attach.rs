@@ -94,7 +94,7 @@ pub struct Snapshot {
     /// Messages waiting to be sent.
     pub queue: Queue,
     /// Questions waiting for an answer.
-    pub questions: Vec<Value>,
+    pub questions: Vec<Question>,
     /// By entry, who sent the user messages among `entries`: those of which the daemon knows it, that is since it loaded
     /// the session. It is not kept in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

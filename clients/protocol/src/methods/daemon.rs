@@ -14,7 +14,17 @@ pub struct InitializeParams {
     pub protocol_version: Option<Value>,
     /// What the client can do; unknown members are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub capabilities: Option<Value>,
+    pub capabilities: Option<ClientCapabilities>,
+}
+
+/// What a client can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientCapabilities {
+    /// Whether it lets somebody answer questions; true when left out. A run asks only while a client is attached that
+    /// does; else it takes the answer `deny` at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<bool>,
 }
 
 /// A program at one end of the wire.

@@ -165,6 +165,8 @@ pub enum SessionStatus {
     Running,
     /// A run waits until the provider may be asked again.
     RetryWait,
+    /// A run waits for the answer to a question (`list_approvals`).
+    Asking,
     /// A run is being stopped.
     Stopping,
 }

@@ -1,5 +1,5 @@
 use pretty_assertions::assert_eq;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -257,4 +257,22 @@ fn the_leaf_is_known_also_without_content() {
     view.view = View::Status;
     let view = fold(view, &[json!({"type": "message_end", "entryId": "u"})]);
     assert_eq!((view.state.leaf_id, view.entries), (Some(EntryId::new("u")), Vec::new()));
+}
+
+#[test]
+fn questions_come_and_go() {
+    let ask = |id: &str| {
+        json!({"type": "approval_requested", "approvalId": id, "kind": "novel", "text": "?", "options": ["once", "novel"],
+        "askedAt": 1})
+    };
+    let resolve = |id: &str| json!({"type": "approval_resolved", "approvalId": id, "decision": "once", "by": "x"});
+    let view = fold(fresh(), &[json!({"type": "agent_start"}), ask("s.a"), ask("s.b")]);
+    assert_eq!((view.state.status, view.questions.len()), (SessionStatus::Asking, 2));
+    let question = &view.questions[0];
+    assert_eq!(question.kind, crate::methods::QuestionKind::Unknown("novel".into()));
+    assert_eq!(question.options, [crate::methods::Decision::Once], "an answer of a later version is passed over");
+    let view = fold(view, &[resolve("s.a")]);
+    assert_eq!(view.state.status, SessionStatus::Asking);
+    let view = fold(view, &[resolve("s.b"), resolve("s.b")]);
+    assert_eq!((view.state.status, view.questions.len()), (SessionStatus::Running, 0));
 }

@@ -1,7 +1,7 @@
 //! Thousands of random sessions: whatever comes in whatever order, the invariants hold.
 
 use agentd_protocol::message::{Message, StopReason};
-use agentd_protocol::methods::{IfBusy, SessionStatus};
+use agentd_protocol::methods::{Decision, IfBusy, SessionStatus};
 
 use super::sim::{Sim, message, user_text};
 use crate::agent::machine::{Failure, Input, Stop};
@@ -63,6 +63,8 @@ fn b170_steering_survives_an_abort_at_any_moment() {
 fn run(seed: u64) {
     let mut dice = Dice::of(seed);
     let mut sim = Sim::new();
+    // Most sessions come to their limit of turns now and then.
+    sim.set_max_turns(1 + u32::try_from(dice.roll(4)).unwrap());
     let mut log = Vec::new();
     for _ in 0..60 {
         act(&mut sim, &mut dice);
@@ -77,7 +79,9 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
     if sim.machine.status() == SessionStatus::RetryWait && dice.roll(2) == 0 {
         return disturb_retry(sim, dice);
     }
-    match dice.roll(24) {
+    match dice.roll(26) {
+        24 => sim.respond(if dice.roll(3) == 0 { Decision::Deny } else { Decision::Once }),
+        25 => sim.is_attended = !sim.is_attended,
         20 => sim.disk_is_slow = true,
         21 => let_writes_end(sim),
         22..=23 => sim.end_write(),
@@ -128,6 +132,9 @@ fn let_writes_end(sim: &mut Sim) {
 fn advance(sim: &mut Sim, dice: &mut Dice) {
     if sim.is_waiting() {
         return;
+    }
+    if sim.machine.status() == SessionStatus::Asking && dice.roll(2) == 0 {
+        return sim.respond(Decision::Once);
     }
     if let Some(tool) = sim.running.first().cloned() {
         return sim.finish_tool(tool.id.as_str());
@@ -189,6 +196,7 @@ fn check(seed: u64, sim: &Sim, log: &[String]) {
         assert!((0..=1).contains(&depth), "seed {seed}: runs overlap at {line}: {log:#?}");
     }
     assert!(depth == 0 && is_settled, "seed {seed}: a run has no end: {log:#?}");
+    assert!(sim.asked.is_empty(), "seed {seed}: a question has no end: {log:#?}");
     let queues = sim.machine.queues();
     let queues = format!("queue {} {}", queues.steering.len(), queues.follow_up.len());
     assert_eq!(told_queues, queues, "seed {seed}: clients were told otherwise: {log:#?}");

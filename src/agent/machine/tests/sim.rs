@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::EntryId;
 use agentd_protocol::message::{
     AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
 };
-use agentd_protocol::methods::{IfBusy, QueueMode};
+use agentd_protocol::methods::{Decision, IfBusy, QueueMode};
+use agentd_protocol::{ApprovalId, EntryId};
 use serde_json::json;
 
 use crate::agent::event::{Event, ToolStart};
@@ -40,6 +40,10 @@ pub(super) struct Sim {
     /// Writes wait for [`Sim::end_write`].
     pub(super) disk_is_slow: bool,
     is_preparing: bool,
+    /// A client is there that answers questions.
+    pub(super) is_attended: bool,
+    /// Questions that clients see to be open.
+    pub(super) asked: Vec<ApprovalId>,
 }
 
 pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
@@ -74,7 +78,7 @@ impl Sim {
         };
         let header = Header { version: 3, id: "s".into(), timestamp: 0, cwd: "/".into(), parent_session: None };
         Self {
-            machine: Machine::new(settings, Queues::default(), false, 1),
+            machine: Machine::new(settings, Queues::default(), Vec::new(), false, 1),
             tree: SessionTree::new(header),
             log: Vec::new(),
             jobs: VecDeque::new(),
@@ -89,6 +93,8 @@ impl Sim {
             disk_is_broken: false,
             disk_is_slow: false,
             is_preparing: false,
+            is_attended: false,
+            asked: Vec::new(),
         }
     }
 
@@ -135,8 +141,7 @@ impl Sim {
     }
 
     pub(super) fn feed(&mut self, input: Input) {
-        let effects = self.machine.handle(Moment { now: 0, tree: &self.tree }, input);
-        self.jobs.extend(effects);
+        self.queue(input);
         self.advance();
     }
 
@@ -155,7 +160,11 @@ impl Sim {
     }
 
     pub(super) fn is_writing(&self) -> bool {
-        self.disk_is_slow && matches!(self.jobs.front(), Some(Effect::Append { .. } | Effect::SaveQueue(_)))
+        self.disk_is_slow
+            && matches!(
+                self.jobs.front(),
+                Some(Effect::Append { .. } | Effect::SaveQueue(_) | Effect::SaveQuestions(_))
+            )
     }
 
     /// Tells whether the preparation of a run can end now, or one that ends would be late.
@@ -174,7 +183,9 @@ impl Sim {
     }
 
     fn queue(&mut self, input: Input) {
-        let effects = self.machine.handle(Moment { now: 0, tree: &self.tree }, input);
+        let session = self.tree.header.id.clone();
+        let moment = Moment { now: 0, tree: &self.tree, session: &session, is_attended: self.is_attended };
+        let effects = self.machine.handle(moment, input);
         self.jobs.extend(effects);
     }
 
@@ -184,13 +195,19 @@ impl Sim {
                 self.log.push("prepare".into());
                 self.is_preparing = true;
             }
-            Effect::Append { .. } | Effect::SaveQueue(_) if self.disk_is_broken => self.fail_append(),
+            Effect::Append { .. } | Effect::SaveQueue(_) | Effect::SaveQuestions(_) if self.disk_is_broken => {
+                self.fail_append()
+            }
             Effect::Append { entries, sync } => self.append(entries, sync),
             Effect::SaveQueue(queues) => {
                 self.log.push(format!("save queue {}", queues.len()));
                 self.saved = queues;
             }
-            Effect::Emit(event) => self.log.push(describe_event(&event)),
+            Effect::SaveQuestions(questions) => self.log.push(format!("save questions {}", questions.len())),
+            Effect::Emit(event) => {
+                self.note_question(&event);
+                self.log.push(describe_event(&event));
+            }
             Effect::EmitEntry(id) => {
                 assert!(self.tree.get(&id).is_some());
                 self.log.push("entry_appended".into());
@@ -220,8 +237,23 @@ impl Sim {
             Effect::CancelRetry(_) => self.log.push("cancel retry".into()),
             Effect::Reply(to, outcome) => self.log.push(format!("reply {} {}", to.0, describe_outcome(&outcome))),
             Effect::Step => self.queue(Input::Step),
-            Effect::Settled { is_whole: true } => {}
-            Effect::Settled { is_whole: false } => self.log.push("keep the journal".into()),
+            Effect::Settled { is_whole: true } => assert!(self.asked.is_empty(), "a question outlives its run"),
+            Effect::Settled { is_whole: false } => {
+                self.log.push("keep the journal".into());
+                // The session leaves memory, and asks again when it is loaded.
+                self.asked.clear();
+            }
+        }
+    }
+
+    fn note_question(&mut self, event: &Event) {
+        match event {
+            Event::ApprovalRequested(question) => self.asked.push(question.approval_id.clone()),
+            Event::ApprovalResolved { approval_id, .. } => {
+                let place = self.asked.iter().position(|asked| asked == approval_id);
+                self.asked.remove(place.expect("what ends was asked"));
+            }
+            _ => {}
         }
     }
 
@@ -312,6 +344,18 @@ impl Sim {
     pub(super) fn follow_up(&mut self, text: &str) {
         let reply = self.message_id();
         self.feed(Input::FollowUp { user: user(text, None), reply });
+    }
+
+    /// Answers the oldest question.
+    pub(super) fn respond(&mut self, decision: Decision) {
+        let approval = self.asked.first().cloned().unwrap_or_else(|| ApprovalId::new("s.none"));
+        self.respond_to(approval, decision);
+    }
+
+    pub(super) fn respond_to(&mut self, approval: ApprovalId, decision: Decision) {
+        let reply = self.reply_id();
+        let response = Box::new(Response { approval, decision, by: Some("me".into()), message: None });
+        self.feed(Input::Respond { response, reply });
     }
 
     pub(super) fn abort(&mut self) {
@@ -405,6 +449,10 @@ fn describe_body(body: &EntryBody) -> String {
             _ => "message".to_owned(),
         },
         EntryBody::ContextEdit { .. } => "context_edit".to_owned(),
+        EntryBody::Custom { custom_type, data } => match data["decision"].as_str() {
+            Some(decision) => format!("{custom_type}:{decision}"),
+            None => custom_type.clone(),
+        },
         other => format!("{other:?}"),
     }
 }
@@ -447,6 +495,8 @@ fn describe_event(event: &Event) -> String {
             format!("retry_end {} {attempt}", if *success { "ok" } else { "failed" })
         }
         Event::Notice { .. } => "notice".into(),
+        Event::ApprovalRequested(question) => format!("asked {}", question.text),
+        Event::ApprovalResolved { answer, .. } => format!("resolved {}", answer.decision.as_str()),
         other => format!("{other:?}"),
     }
 }
@@ -454,6 +504,7 @@ fn describe_event(event: &Event) -> String {
 fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "done".into(),
+        Outcome::Answered => "answered".into(),
         Outcome::Prompt(result) => serde_json::to_value(result.disposition).unwrap().as_str().unwrap().to_owned(),
         Outcome::Refused(refusal) => format!("refused {refusal:?}"),
         other => format!("{other:?}"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, Message, StopReason, UserMessage};
 use agentd_protocol::methods::SessionStatus;
+use agentd_protocol::methods::{Decision, Question, QuestionKind};
 use serde_json::{Value, json};
 
 use super::super::client::Client;
@@ -230,6 +231,35 @@ async fn watch() -> String {
     recorder.finish()
 }
 
+async fn approvals() -> String {
+    let fake = Fake::new(usize::MAX);
+    let session = fake.load_idle(SESSION, "k3v9");
+    let mut recorder = Recorder::new(&fake);
+    recorder.ask(1, "initialize", json!({"clientInfo": {"name": "my-editor", "version": "0.3.0"}})).await;
+    drop(recorder.client.next_text().await);
+    recorder.ask(2, "attach", json!({"sessionId": SESSION, "history": false})).await;
+    drop(recorder.client.next_text().await);
+    recorder.text.clear();
+    session.ask(Question {
+        approval_id: format!("{SESSION}.7c21a90e").into(),
+        kind: QuestionKind::MaxTurns,
+        text: "The run has taken 50 turns, the most of one run. Go on for another 50?".into(),
+        options: vec![Decision::Once, Decision::Session, Decision::Deny],
+        asked_at: 1_796_000_000_000,
+        turns: Some(50),
+    });
+    recorder.hear(1).await;
+    recorder.ask(3, "list_approvals", json!({})).await;
+    recorder.hear(1).await;
+    let answer = json!({"approvalId": format!("{SESSION}.7c21a90e"), "decision": "once"});
+    recorder.ask(4, "respond_approval", answer.clone()).await;
+    recorder.hear(2).await;
+    recorder.note("another client was slower:");
+    recorder.ask(5, "respond_approval", answer).await;
+    recorder.hear(1).await;
+    recorder.finish()
+}
+
 /// Holds all conversations.
 pub(super) async fn all() -> BTreeMap<&'static str, String> {
     BTreeMap::from([
@@ -241,5 +271,6 @@ pub(super) async fn all() -> BTreeMap<&'static str, String> {
         ("attach", attach().await),
         ("lagged", lagged().await),
         ("watch", watch().await),
+        ("approvals", approvals().await),
     ])
 }

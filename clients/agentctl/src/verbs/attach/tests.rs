@@ -127,3 +127,42 @@ fn other_clients_are_named() {
     .expect("a status");
     assert_eq!(header::others(&status, &SESSION.into()), ["zed␛", "pid 6", "a client"]);
 }
+
+/// Lets the terminal deal with everything that has come.
+async fn catch_up() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn questions_are_answered_in_place() {
+    let shown = play("running", false, |mut daemon, keys| async move {
+        keys.send(Input::Line("/yes".into())).await.expect("typed");
+        catch_up().await;
+        for id in ["s.e1", "s.e2"] {
+            daemon
+                .event(json!({"type": "approval_requested", "approvalId": id, "kind": "maxTurns", "text": "Go on?",
+                    "options": ["once", "session", "deny"], "askedAt": 1}))
+                .await;
+        }
+        daemon.event(json!({"type": "approval_resolved", "approvalId": "s.e1", "decision": "once", "by": "zed"})).await;
+        daemon.event(json!({"type": "notice", "kind": "k", "message": "seen"})).await;
+        catch_up().await;
+        keys.send(Input::Line("/no not today".into())).await.expect("typed");
+        let params = daemon.answer("respond_approval", json!({})).await;
+        assert_eq!(params, json!({"approvalId": "s.e2", "decision": "deny", "message": "not today"}));
+        keys.send(Input::Line("/session".into())).await.expect("typed");
+        daemon.refuse("respond_approval", -32011, "already_resolved", "answered\nbefore").await;
+        keys.send(Input::Detach).await.expect("typed");
+        daemon.expect("detach").await;
+        daemon
+    })
+    .await;
+    let lines = shown.strip_prefix(&HEADER.replace("state    idle", "state    running")).expect("the header");
+    let expected = format!(
+        "no question waits for an answer\n? Go on? (question e1)\n{ANSWERS}\n? Go on? (question e2)\n{ANSWERS}\n\
+         answered once by zed\nseen\nanswered before\ndetached; the run goes on\n"
+    );
+    assert_eq!(lines, expected);
+}
