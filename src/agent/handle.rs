@@ -16,7 +16,7 @@ use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
     AttachResult, ClientRef, CycleModelResult, CycleThinkingLevelResult, Decision, Empty,
     GetAvailableThinkingLevelsResult, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, IfBusy, PromptResult, Queue, QueueMode, Resolution, SessionState, SessionStats, View,
+    GetMessagesResult, IfBusy, PromptResult, Queue, QueueMode, Resolution, SessionState, SessionStats, SteerWhen, View,
     WaitResult,
 };
 use agentd_protocol::model::Model;
@@ -174,8 +174,8 @@ pub struct Attached {
 pub(crate) enum Command {
     /// A user message that starts a run.
     Prompt(UserInput, IfBusy, Reply<PromptResult>),
-    /// A user message to be injected after the current turn.
-    Steer(UserInput, Reply<PromptResult>),
+    /// A user message to be injected after the current turn, or at once.
+    Steer(UserInput, SteerWhen, Reply<PromptResult>),
     /// A user message to be sent when the run would end.
     FollowUp(UserInput, Reply<PromptResult>),
     /// Ends the run.
@@ -335,8 +335,8 @@ impl SessionHandle {
     requests! {
         /// Starts a run with a user message, or does with it what `if_busy` says.
         prompt(input: UserInput, if_busy: IfBusy) -> PromptResult = Prompt;
-        /// Queues a message to be injected after the current turn.
-        steer(input: UserInput) -> PromptResult = Steer;
+        /// Queues a message to be injected after the current turn, or at once.
+        steer(input: UserInput, when: SteerWhen) -> PromptResult = Steer;
         /// Queues a message to be sent when the run would end.
         follow_up(input: UserInput) -> PromptResult = FollowUp;
         /// Ends the run; answered when it has settled.

@@ -132,8 +132,8 @@ methods! {
     Detach = "detach", Session, false, SessionParams => Empty;
     /// Starts a run with a user message. Answered once the message is on disk.
     Prompt = "prompt", Session, false, PromptParams => PromptResult;
-    /// Queues a message to be injected after the current turn. Answered once it is journalled.
-    Steer = "steer", Session, false, QueueParams => PromptResult;
+    /// Queues a message to be injected after the current turn, or at once. Answered once it is journalled.
+    Steer = "steer", Session, false, SteerParams => PromptResult;
     /// Queues a message to be sent when the run would end. Answered once it is journalled.
     FollowUp = "follow_up", Session, false, QueueParams => PromptResult;
     /// Ends the run and waits until it has settled. Success without a run.

@@ -20,7 +20,7 @@ impl SessionActor {
     pub(super) fn on_command(&mut self, command: Command) {
         match command {
             Command::Prompt(user, if_busy, reply) => self.on_user_input(user, Purpose::Prompt(if_busy), reply),
-            Command::Steer(user, reply) => self.on_user_input(user, Purpose::Steer, reply),
+            Command::Steer(user, when, reply) => self.on_user_input(user, Purpose::Steer(when), reply),
             Command::FollowUp(user, reply) => self.on_user_input(user, Purpose::FollowUp, reply),
             Command::Abort(reply) => self.stop(Stop::Abort, reply),
             Command::AbortRetry(reply) => {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use agentd_protocol::message::{ContentBlock, UserMessage};
-use agentd_protocol::methods::{IfBusy, PromptResult};
+use agentd_protocol::methods::{IfBusy, PromptResult, SteerWhen};
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
@@ -24,8 +24,8 @@ use crate::tools::FitImages;
 pub(super) enum Purpose {
     /// To start a run.
     Prompt(IfBusy),
-    /// To be injected after the current turn.
-    Steer,
+    /// To be injected after the current turn, or at once.
+    Steer(SteerWhen),
     /// To be sent when the run would end.
     FollowUp,
 }
@@ -85,7 +85,7 @@ impl SessionActor {
         let reply = self.replies.keep(Sender::Prompt(reply));
         self.feed(match purpose {
             Purpose::Prompt(if_busy) => Input::Prompt { user, if_busy, reply },
-            Purpose::Steer => Input::Steer { user, reply },
+            Purpose::Steer(when) => Input::Steer { user, when, reply },
             Purpose::FollowUp => Input::FollowUp { user, reply },
         });
         if let Some(entry) = self.machine.take_accepted() {

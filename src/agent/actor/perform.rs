@@ -80,7 +80,7 @@ impl SessionActor {
                 }
             }
             Effect::StartRequest { request, entry_id } => self.start_request(request, entry_id),
-            Effect::CancelRequest(request) => self.cancel_request(request),
+            Effect::CancelRequest(request, why) => self.cancel_request(request, why),
             Effect::ValidateTool(call) => self.validate_tool(&call),
             Effect::StartTool(call) => self.start_tool(call),
             Effect::CancelTool(call) => self.cancel_tool(&call),

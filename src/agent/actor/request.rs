@@ -10,7 +10,7 @@ use super::SessionActor;
 use super::images;
 use crate::agent::assembler::{Assembler, End, Update};
 use crate::agent::event::{self, Event};
-use crate::agent::machine::{Failure, Input, ModelFacts, RequestId};
+use crate::agent::machine::{Cut, Failure, Input, ModelFacts, RequestId};
 use crate::clock;
 use crate::constants::{INTERRUPTED_MESSAGE, STREAM_BATCHES};
 use crate::provider::error::{ErrorClass, ProviderError};
@@ -20,6 +20,8 @@ use crate::session::context::build_context;
 
 /// `errorMessage` of a response that a person stopped (pi's words).
 const ABORTED: &str = "Request was aborted";
+/// `errorMessage` of a response that a steering message cut short.
+const STEERED: &str = "Cut short by a steering message";
 
 /// A request whose response is being read.
 pub(super) struct ActiveRequest {
@@ -105,17 +107,22 @@ impl SessionActor {
         });
     }
 
-    /// The run was stopped while the request waited for its turn.
+    /// The run was stopped, or the request overtaken by a steering message, while it waited for its turn.
     fn finish_unstarted(&mut self, id: RequestId, entry_id: EntryId) {
         let facts = self.settings.model.as_ref().map(|spec| facts(spec, self.settings.thinking)).unwrap_or_default();
         tracing::debug!(session = %self.id, entry = %entry_id, "request not started");
-        let message = Assembler::new(facts, clock::now_ms()).finish(&self.abort_end(), clock::now_ms());
+        let end = self.abort_end(self.machine.why_unwanted());
+        let message = Assembler::new(facts, clock::now_ms()).finish(&end, clock::now_ms());
         self.feed(Input::StreamFinished { request: id, message: Box::new(message), failure: None });
     }
 
-    fn abort_end(&self) -> End {
-        let why = if self.closing { INTERRUPTED_MESSAGE } else { ABORTED };
-        End::Aborted(why.to_owned())
+    fn abort_end(&self, why: Cut) -> End {
+        let text = match why {
+            _ if self.closing => INTERRUPTED_MESSAGE,
+            Cut::Stopped => ABORTED,
+            Cut::Steered => STEERED,
+        };
+        End::Aborted(text.to_owned())
     }
 
     pub(super) fn on_stream(&mut self, step: StreamStep) {
@@ -167,7 +174,7 @@ impl SessionActor {
         match result {
             Ok(()) => self.finish_request(&End::Complete, true, None),
             Err(error) if error.class == ErrorClass::Cancelled => {
-                let end = self.abort_end();
+                let end = self.abort_end(Cut::Stopped);
                 self.finish_request(&end, true, None);
             }
             Err(error) => {
@@ -178,9 +185,9 @@ impl SessionActor {
         }
     }
 
-    pub(super) fn cancel_request(&mut self, id: RequestId) {
+    pub(super) fn cancel_request(&mut self, id: RequestId, why: Cut) {
         if self.request.as_ref().is_some_and(|request| request.id == id) {
-            let end = self.abort_end();
+            let end = self.abort_end(why);
             self.finish_request(&end, true, None);
         }
     }

@@ -4,7 +4,7 @@ use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{Decision, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
 use agentd_protocol::{EntryId, SessionId};
 
-use super::effect::{Effect, NewEntry, Outcome};
+use super::effect::{Cut, Effect, NewEntry, Outcome};
 use super::input::{Input, Refusal, ReplyId, RequestId, RetryId, Stop};
 use super::queue::{Line, QueuedMessage, Queues};
 use super::tools::ToolBatch;
@@ -46,6 +46,8 @@ pub struct Machine {
     pub(super) settings: MachineSettings,
     pub(super) phase: Phase,
     pub(super) queues: Queues,
+    /// How many messages at the front of the steering queue go to the model at the next chance, whatever the mode.
+    pub(super) urgent: usize,
     pub(super) questions: QuestionBook,
     pub(super) run: Option<Run>,
     pub(super) effects: Vec<Effect>,
@@ -115,6 +117,8 @@ pub(super) struct Streaming {
     pub entry_id: EntryId,
     /// Whether `message_start` was sent.
     pub started: bool,
+    /// Whether it is being cut short for a steering message.
+    pub is_cut: bool,
 }
 
 /// What follows once a turn's writes are done.
@@ -173,6 +177,7 @@ impl Machine {
             settings,
             phase: Phase::Idle,
             queues,
+            urgent: 0,
             questions: QuestionBook::default(),
             run: None,
             effects: Vec::new(),
@@ -197,7 +202,7 @@ impl Machine {
     pub fn handle(&mut self, moment: Moment<'_>, input: Input) -> Vec<Effect> {
         match input {
             Input::Prompt { user, if_busy, reply } => self.on_prompt(moment, user, if_busy, reply),
-            Input::Steer { user, reply } => self.enqueue(moment, user, reply, Line::Steering),
+            Input::Steer { user, when, reply } => self.on_steer(moment, user, when, reply),
             Input::FollowUp { user, reply } => self.enqueue(moment, user, reply, Line::FollowUp),
             Input::Continue { reply } => self.on_continue(moment, reply),
             Input::Stop { why, reply } => self.on_stop(moment, why, reply),
@@ -286,7 +291,14 @@ impl Machine {
 
     /// Tells whether a request is still wanted; one that was cancelled before it began is not.
     pub fn wants_request(&self, request: RequestId) -> bool {
-        matches!(&self.phase, Phase::Streaming(streaming) if streaming.request == request) && !self.is_stopping()
+        matches!(&self.phase, Phase::Streaming(streaming) if streaming.request == request && !streaming.is_cut)
+            && !self.is_stopping()
+    }
+
+    /// Tells why a request that is not wanted any more is not.
+    pub fn why_unwanted(&self) -> Cut {
+        let is_cut = matches!(&self.phase, Phase::Streaming(streaming) if streaming.is_cut);
+        if is_cut && !self.is_stopping() { Cut::Steered } else { Cut::Stopped }
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -366,7 +378,7 @@ impl Machine {
         match &self.phase {
             Phase::Streaming(streaming) => {
                 let request = streaming.request;
-                self.effects.push(Effect::CancelRequest(request));
+                self.effects.push(Effect::CancelRequest(request, Cut::Stopped));
             }
             Phase::Tools(_) => self.cancel_tools(moment),
             Phase::RetryWait(pause) => {
@@ -388,12 +400,14 @@ impl Machine {
         let (aborted, reason) = match run.stop {
             Some(Stop::Abort) => (true, RunEnd::Aborted),
             Some(Stop::Shutdown) => (true, RunEnd::Interrupted),
-            None => (false, reason),
+            // A steering message cut the answer short, and was then taken out of its queue.
+            None => (reason == RunEnd::Aborted, reason),
         };
         let tells_error = matches!(reason, RunEnd::Error | RunEnd::Storage | RunEnd::Length);
         let error_message = tells_error.then_some(run.error).flatten();
         self.phase = Phase::Idle;
         self.questions = QuestionBook::default();
+        self.urgent = 0;
         self.interrupted = reason == RunEnd::Interrupted;
         self.emit(Event::AgentSettled { aborted, reason, error_message: error_message.clone() });
         self.effects.push(Effect::Settled { is_whole });

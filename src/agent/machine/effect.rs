@@ -38,7 +38,7 @@ pub enum Effect {
         entry_id: EntryId,
     },
     /// Stop asking; `Input::StreamFinished` follows with what there is.
-    CancelRequest(RequestId),
+    CancelRequest(RequestId, Cut),
     /// Check a tool call; `Input::ToolValidated` follows.
     ValidateTool(Arc<ToolStart>),
     /// Run a tool call; `Input::ToolFinished` follows.
@@ -64,6 +64,15 @@ pub enum Effect {
         /// only copy, and the session's next load brings it into the file.
         is_whole: bool,
     },
+}
+
+/// Why a response is cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The run is stopped.
+    Stopped,
+    /// A steering message goes to the model at once.
+    Steered,
 }
 
 /// An entry to be written.

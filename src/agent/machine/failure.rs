@@ -3,7 +3,7 @@
 use agentd_protocol::methods::RunEnd;
 
 use super::core::{Machine, Moment, Next, Phase};
-use super::effect::{Effect, Outcome};
+use super::effect::{Cut, Effect, Outcome};
 use super::queue::{QueuedMessage, Queues};
 use crate::agent::event::Event;
 
@@ -37,7 +37,7 @@ impl Untold {
             )
             | Effect::Reply(_, Outcome::Done | Outcome::Wait(_) | Outcome::Refused(_))
             | Effect::Prepare
-            | Effect::CancelRequest(_)
+            | Effect::CancelRequest(..)
             | Effect::CancelTool(_)
             | Effect::CancelRetry(_)
             | Effect::Settled { .. } => return false,
@@ -70,7 +70,7 @@ impl Machine {
                 self.phase = Phase::Starting(starting);
                 return;
             }
-            Phase::Streaming(streaming) => self.effects.push(Effect::CancelRequest(streaming.request)),
+            Phase::Streaming(streaming) => self.effects.push(Effect::CancelRequest(streaming.request, Cut::Stopped)),
             Phase::Tools(batch) => {
                 let running = batch.running();
                 self.effects.extend(running.into_iter().map(Effect::CancelTool));
@@ -109,6 +109,7 @@ impl Machine {
         saved.follow_up.retain(is_waiting);
         if is_untold || saved != self.queues {
             self.queues = saved;
+            self.urgent = 0;
             let event = self.queues.event();
             self.emit(event);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_protocol::message::{AssistantMessage, Message, ToolResult, UserMessage};
-use agentd_protocol::methods::{Decision, IfBusy};
+use agentd_protocol::methods::{Decision, IfBusy, SteerWhen};
 use agentd_protocol::{ApprovalId, EntryId};
 
 use super::failure::Untold;
@@ -37,10 +37,12 @@ pub enum Input {
         /// Who is answered.
         reply: ReplyId,
     },
-    /// A user message to be injected after the current turn.
+    /// A user message to be injected after the current turn, or at once.
     Steer {
         /// The message.
         user: UserMessage,
+        /// When.
+        when: SteerWhen,
         /// Who is answered.
         reply: ReplyId,
     },

@@ -34,7 +34,7 @@ mod turns;
 mod tests;
 
 pub use self::core::{Machine, MachineSettings, ModelFacts, Moment};
-pub use effect::{Effect, NewEntry, Outcome};
+pub use effect::{Cut, Effect, NewEntry, Outcome};
 pub use failure::Untold;
 pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, Response, RetryId, Stop, ToolEnd};
 pub use queue::{QueuedMessage, Queues};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use agentd_protocol::EntryId;
 use agentd_protocol::message::{ContentBlock, Message, UserMessage};
-use agentd_protocol::methods::{Disposition, PromptResult, Queue, QueueMode};
+use agentd_protocol::methods::{Disposition, PromptResult, Queue, QueueMode, SteerWhen};
 use serde::{Deserialize, Serialize};
 
-use super::core::{Machine, Moment};
-use super::effect::{Effect, NewEntry, Outcome};
+use super::core::{Machine, Moment, Phase};
+use super::effect::{Cut, Effect, NewEntry, Outcome};
 use super::input::{Refusal, ReplyId};
 use crate::agent::event::{Event, MessageEntry};
 use crate::constants::{MAX_QUEUED_BYTES, MAX_QUEUED_MESSAGES, MAX_QUEUED_TEXT_BYTES};
@@ -73,7 +73,7 @@ impl Queues {
 
     fn line(&mut self, line: Line) -> &mut VecDeque<QueuedMessage> {
         match line {
-            Line::Steering => &mut self.steering,
+            Line::Steering | Line::Urgent => &mut self.steering,
             Line::FollowUp => &mut self.follow_up,
         }
     }
@@ -98,18 +98,21 @@ impl Queues {
     }
 }
 
-/// Takes from the front of a queue what its mode allows.
-fn take(queue: &mut VecDeque<QueuedMessage>, mode: QueueMode) -> Vec<QueuedMessage> {
-    match mode {
-        QueueMode::OneAtATime => queue.pop_front().into_iter().collect(),
-        QueueMode::All => queue.drain(..).collect(),
-    }
+/// Takes from the front of a queue what its mode allows, and at least the `urgent` first.
+fn take(queue: &mut VecDeque<QueuedMessage>, mode: QueueMode, urgent: usize) -> Vec<QueuedMessage> {
+    let count = match mode {
+        QueueMode::OneAtATime => urgent.max(1).min(queue.len()),
+        QueueMode::All => queue.len(),
+    };
+    queue.drain(..count).collect()
 }
 
 /// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Steering,
+    /// The steering queue, behind the messages that go at once.
+    Urgent,
     FollowUp,
 }
 
@@ -127,11 +130,36 @@ impl Machine {
         }
         let queued = QueuedMessage { entry_id: self.new_entry_id(moment), message: user };
         self.accepted = Some(queued.entry_id.clone());
-        self.queues.line(line).push_back(queued);
+        match line {
+            Line::Urgent => {
+                self.queues.steering.insert(self.urgent, queued);
+                self.urgent += 1;
+            }
+            Line::Steering | Line::FollowUp => self.queues.line(line).push_back(queued),
+        }
         self.effects.push(Effect::SaveQueue(self.queues.clone()));
         let event = self.queues.event();
         self.emit(event);
         self.reply(reply, Outcome::Prompt(PromptResult { disposition: Disposition::Queued, entry_id: None }));
+        if line == Line::Urgent {
+            self.cut_answer();
+        }
+    }
+
+    /// Queues a steering message. One that is to go at once overtakes those that wait for the end of the turn.
+    pub(super) fn on_steer(&mut self, moment: Moment<'_>, user: UserMessage, when: SteerWhen, reply: ReplyId) {
+        let is_urgent = when == SteerWhen::Now && !self.is_idle();
+        self.enqueue(moment, user, reply, if is_urgent { Line::Urgent } else { Line::Steering });
+    }
+
+    /// Ends the response that is being read, so that steering can go to the model.
+    fn cut_answer(&mut self) {
+        let is_stopping = self.is_stopping();
+        let Phase::Streaming(streaming) = &mut self.phase else { return };
+        if !is_stopping && !streaming.is_cut {
+            streaming.is_cut = true;
+            self.effects.push(Effect::CancelRequest(streaming.request, Cut::Steered));
+        }
     }
 
     /// Returns the first answer to a message that has come before.
@@ -155,6 +183,7 @@ impl Machine {
 
     pub(super) fn on_clear_queue(&mut self, reply: ReplyId) {
         let cleared = std::mem::take(&mut self.queues);
+        self.urgent = 0;
         if !cleared.is_empty() {
             self.effects.push(Effect::SaveQueue(Queues::default()));
         }
@@ -167,10 +196,11 @@ impl Machine {
     /// was anything.
     pub(super) fn inject(&mut self, line: Line) -> bool {
         let mode = match line {
-            Line::Steering => self.settings.steering_mode,
+            Line::Steering | Line::Urgent => self.settings.steering_mode,
             Line::FollowUp => self.settings.follow_up_mode,
         };
-        let taken = take(self.queues.line(line), mode);
+        let urgent = if line == Line::FollowUp { 0 } else { std::mem::take(&mut self.urgent) };
+        let taken = take(self.queues.line(line), mode, urgent);
         if taken.is_empty() {
             return false;
         }

@@ -7,6 +7,7 @@ use agentd_protocol::methods::{RetryState, RunEnd};
 use super::core::{Machine, Moment, Pause, Phase};
 use super::effect::{Effect, Outcome};
 use super::input::{Failure, ReplyId, RetryId};
+use super::queue::Line;
 use crate::agent::backoff::{self, Decision};
 use crate::agent::event::Event;
 use crate::provider::error::ErrorClass;
@@ -81,6 +82,9 @@ impl Machine {
         }
         self.emit(Event::AgentStart);
         self.emit(Event::TurnStart);
+        if self.urgent > 0 {
+            self.inject(Line::Steering);
+        }
         self.request(moment);
     }
 

@@ -21,7 +21,7 @@ impl Machine {
         let request = RequestId(self.next_number());
         let entry_id = self.new_entry_id(moment);
         self.effects.push(Effect::StartRequest { request, entry_id: entry_id.clone() });
-        self.phase = Phase::Streaming(Streaming { request, entry_id, started: false });
+        self.phase = Phase::Streaming(Streaming { request, entry_id, started: false, is_cut: false });
     }
 
     pub(super) fn on_stream_started(&mut self, request: RequestId, message: Arc<Message>) {
@@ -44,6 +44,7 @@ impl Machine {
         let is_current = |phase: &Phase| matches!(phase, Phase::Streaming(current) if current.request == request);
         let Some(Phase::Streaming(streaming)) = self.take_phase(is_current) else { return };
         let stop_reason = message.stop_reason;
+        let is_steered = streaming.is_cut && stop_reason == StopReason::Aborted && !self.is_stopping();
         let error = message.error_message.clone();
         let calls = tool_calls(&message);
         let entry =
@@ -59,6 +60,8 @@ impl Machine {
         self.emit(Event::MessageEnd(entry.clone()));
         self.run_mut().messages.push(entry.clone());
         match stop_reason {
+            // What comes next counts on: it is the same request, with one message more.
+            StopReason::Aborted if is_steered => {}
             StopReason::Aborted => self.cancel_retries(),
             _ if failure.is_none() => self.end_retries(),
             _ => {}
@@ -81,6 +84,9 @@ impl Machine {
                 let error = error.unwrap_or_default();
                 self.run_mut().error = Some(error.clone());
                 self.end_turn(entry, Vec::new(), Next::Failed(failure, error));
+            }
+            (None, StopReason::Aborted) if is_steered => {
+                self.end_turn(entry, Vec::new(), Next::Stop(RunEnd::Aborted));
             }
             (None, StopReason::Aborted | StopReason::Error) => {
                 self.run_mut().error = error;

@@ -3,6 +3,7 @@
 mod asking;
 mod random;
 mod sim;
+mod steering;
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use agentd_protocol::SessionId;
 use agentd_protocol::message::ContentBlock;
 use agentd_protocol::methods::{
-    Abort, AbortRetry, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer, Wait,
+    Abort, AbortRetry, ClearQueue, Continue, FollowUp, Prompt, PromptParams, PromptResult, QueueParams, Steer,
+    SteerParams, Wait,
 };
 
 use super::super::call::Call;
@@ -16,8 +17,9 @@ use crate::agent::handle::UserInput;
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(Prompt, prompt);
     registration.session(Steer, async |call, params| {
-        let (id, input) = queued(&call, params)?;
-        call.ask(id, async |session| session.steer(input).await).await
+        let SteerParams { session_id, message, images, when, client_message_id } = params;
+        let (id, input) = queued(&call, QueueParams { session_id, message, images, client_message_id })?;
+        call.ask(id, async |session| session.steer(input, when.unwrap_or_default()).await).await
     });
     registration.session(FollowUp, async |call, params| {
         let (id, input) = queued(&call, params)?;

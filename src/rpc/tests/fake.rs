@@ -233,7 +233,7 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
                 let seq = shared.ring.push([Event::AgentStart]);
                 answer(reply, PromptResult { disposition: Disposition::Started, entry_id: None }, seq);
             }
-            Command::Steer(_, reply) | Command::FollowUp(_, reply) => {
+            Command::Steer(_, _, reply) | Command::FollowUp(_, reply) => {
                 answer(reply, PromptResult { disposition: Disposition::Queued, entry_id: None }, seq);
             }
             Command::Abort(reply) => state.aborting.push(reply),
@@ -286,7 +286,7 @@ fn name(command: &Command) -> String {
         Command::Prompt(input, if_busy, _) => {
             format!("prompt {} {if_busy:?} from {}", input.message, input.client.who.name)
         }
-        Command::Steer(input, _) => format!("steer {}", input.message),
+        Command::Steer(input, when, _) => format!("steer {} {when:?}", input.message),
         Command::FollowUp(input, _) => format!("follow_up {}", input.message),
         Command::Abort(_) => "abort".into(),
         Command::AbortRetry(_) => "abort_retry".into(),

@@ -93,5 +93,5 @@ async fn the_client_of_jsonrpsee_is_served() {
     };
     let (waited, ()) = tokio::join!(waiting, settling);
     assert_eq!(waited.unwrap()["reason"], "done");
-    assert_eq!(session.log(), ["attach", "prompt hi Reject from ", "get_state", "steer silent", "wait"]);
+    assert_eq!(session.log(), ["attach", "prompt hi Reject from ", "get_state", "steer silent AfterTools", "wait"]);
 }

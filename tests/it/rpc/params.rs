@@ -41,6 +41,7 @@ fn illegal() -> Vec<(&'static str, Value, &'static str)> {
         ("steer", json!({"message": ["x"]}), "message"),
         ("follow_up", json!({}), "message"),
         ("follow_up", json!({"message": null}), "message"),
+        ("steer", json!({"message": "x", "when": "later"}), "when"),
         ("initialize", json!({"capabilities": {"answers": 1}}), "capabilities"),
         ("list_approvals", json!({"sessionId": 5}), "sessionId"),
         ("respond_approval", json!({"decision": "once"}), "approvalId"),

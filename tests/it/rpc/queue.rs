@@ -127,3 +127,66 @@ async fn queue_modes_are_kept_with_the_session_and_the_others_are_told() {
     let settings = daemon.home().pi_agent().join("settings.json");
     assert!(!settings.exists(), "the user's own settings are left alone");
 }
+
+/// Returns the last text of a request; where the dialect wants it, users' messages in a row are one.
+fn last_text(request: &crate::model_server::Recorded) -> String {
+    let content = &request.messages().last().unwrap()["content"];
+    let text = content.as_str().or_else(|| content.as_array()?.last()?["text"].as_str());
+    text.expect("a text comes last").to_owned()
+}
+
+/// Streams half of an answer and steers at once, in both dialects; the next request is one that strict providers take.
+#[tokio::test]
+async fn steering_now_cuts_the_answer_and_goes_on_in_the_same_run() {
+    for model in ["fake/plain", "fakeanth/claude"] {
+        let server =
+            ModelServer::replies(json!([{"text": "abcdef", "chunk": 2, "gates": {"3": "never"}}, {"text": "b"}]));
+        let daemon = Daemon::start(Home::with_models(&server));
+        let mut client = daemon.connect().await;
+        client.new_session(daemon.home(), model).await;
+        client.ok("prompt", json!({"message": "p"})).await;
+        let is_half = |message: &Value| message["params"]["event"]["assistantMessageEvent"]["delta"] == "ab";
+        client.find("half of the answer", is_half).await;
+        client.ok("steer", json!({"message": "later"})).await;
+        let steered = client.ok("steer", json!({"message": "now", "when": "now"})).await;
+        assert_eq!(steered["disposition"], "queued");
+        server.client_gone(1).await;
+        let events = client.events_until("agent_settled").await;
+        assert_eq!(events.last().unwrap()["event"]["reason"], "done");
+        let starts = events.iter().filter(|event| event["event"]["type"] == "agent_start").count();
+        assert_eq!(starts, 1, "the same run goes on");
+        assert_eq!(last_text(&server.requests()[1]), "now");
+        assert_eq!(last_text(&server.requests()[2]), "later");
+        let lines = daemon.home().only_session();
+        let partial = lines.iter().find(|line| line["message"]["role"] == "assistant").unwrap();
+        let message = &partial["message"];
+        assert_eq!(message["stopReason"], "aborted");
+        // How much came before the cut is the dialect's affair.
+        assert!(message["content"][0]["text"].as_str().unwrap().starts_with("ab"), "{message}");
+        assert_eq!(message["errorMessage"], "Cut short by a steering message");
+    }
+}
+
+#[tokio::test]
+async fn steering_now_in_mid_call_and_in_mid_tool() {
+    let half_call = json!({"blocks": [{"tool": "bash", "args": {"command": "false # and so on"}}], "chunk": 4, "gates": {"2": "never"}});
+    let call = json!({"blocks": [{"tool": "bash", "args": {"command": "touch begun; until test -e go; do sleep 0.02; done"}}]});
+    let server = ModelServer::replies(json!([half_call, call, {"text": "done"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    client.new_session(daemon.home(), "fake/plain").await;
+    client.ok("prompt", json!({"message": "p"})).await;
+    client.events_until("message_update").await;
+    client.ok("steer", json!({"message": "one", "when": "now"})).await;
+    let events = client.events_until("tool_execution_start").await;
+    assert_eq!(events.iter().filter(|event| event["event"]["type"] == "tool_execution_start").count(), 1);
+    client.ok("steer", json!({"message": "two", "when": "now"})).await;
+    // The tool is not stopped: it ends when it finds what it waits for.
+    daemon.home().write("go", "");
+    let events = client.events_until("agent_settled").await;
+    let end = events.iter().find(|event| event["event"]["type"] == "tool_execution_end").unwrap();
+    assert_eq!(end["event"]["isError"], false);
+    let roles: Vec<_> = server.requests()[2].messages()[1..].iter().map(|message| message["role"].clone()).collect();
+    assert_eq!(roles, ["user", "user", "assistant", "tool", "user"]);
+    assert_eq!(user_texts(&server.requests()[2]), ["p", "one", "two"]);
+}

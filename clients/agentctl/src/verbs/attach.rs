@@ -4,7 +4,7 @@ use agentd_protocol::client::{ClientError, Notification};
 use agentd_protocol::event::Event;
 use agentd_protocol::methods::{
     Abort, Attach, AttachParams, Continue, Decision, Detach, Empty, GetDaemonStatus, IfBusy, Prompt, PromptParams,
-    PromptResult, RespondApproval, RespondApprovalParams, SessionParams, View,
+    PromptResult, RespondApproval, RespondApprovalParams, SessionParams, Steer, SteerParams, SteerWhen, View,
 };
 use agentd_protocol::session_view::{Applied, SessionView, ViewError};
 use agentd_protocol::{Seq, SessionId};
@@ -29,8 +29,9 @@ use display::Display;
 use keyboard::{Input, Keyboard};
 
 /// Lines that begin with a slash and are not sent.
-const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrupted one, /yes, /session and /no [why] answer \
-                        the oldest question, /detach leaves, /help";
+const COMMANDS: &str = "/abort stops the run, /continue goes on with an interrupted one, /now TEXT cuts the answer short and \
+                        goes on with the text, /yes, /session and /no [why] answer the oldest question, /detach \
+                        leaves, /help";
 /// What can be done about a question.
 const ANSWERS: &str = "  /yes answers for once, /session also for later in this session, /no [why] refuses";
 
@@ -180,7 +181,11 @@ impl<'a> Attached<'a> {
             self.answer(link, decision, why).await?;
             return Ok(false);
         }
-        match line {
+        if let Some(text) = line.strip_prefix("/now ").filter(|_| self.view.state.is_streaming) {
+            self.steer_now(link, text.trim()).await?;
+            return Ok(false);
+        }
+        match line.strip_prefix("/now ").map_or(line, str::trim) {
             "" => {}
             "/detach" | "/quit" | "/exit" => return Ok(true),
             "/abort" => self.abort(link).await?,
@@ -201,6 +206,21 @@ impl<'a> Attached<'a> {
             }
         }
         Ok(false)
+    }
+
+    async fn steer_now(&mut self, link: &mut Link, text: &str) -> Result<()> {
+        if self.echoes {
+            self.transcript.sent(text);
+        }
+        let params = SteerParams {
+            session_id: Some(self.view.session_id.clone()),
+            message: text.to_owned(),
+            when: Some(SteerWhen::Now),
+            ..SteerParams::default()
+        };
+        let call = link.client.request::<Steer>(&params).await?;
+        let answer = link.keeping_events(call.answer_with_seq()).await;
+        self.accepted(answer)
     }
 
     /// Answers the oldest question. That it counts is seen by the event.

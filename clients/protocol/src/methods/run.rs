@@ -61,7 +61,40 @@ pub struct PromptParams {
     pub client_message_id: Option<String>,
 }
 
-/// Parameters of [`Steer`] and [`FollowUp`].
+/// When a steering message goes to the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SteerWhen {
+    /// After the current turn: once the model has said what it says and its tools have run.
+    #[default]
+    AfterTools,
+    /// At once: the model is cut short, what it had said is kept in the session and left out of further requests, and
+    /// the message goes to it in the same run. Tools that run are not stopped; it goes with their results. A pause
+    /// before a retry is not shortened; it goes with the retry.
+    Now,
+}
+
+/// Parameters of [`Steer`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SteerParams {
+    /// The session; the connection's current one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The text; blank only beside images.
+    pub message: String,
+    /// Image blocks that go with it, as for `prompt`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ContentBlock>,
+    /// When it goes to the model; `afterTools` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<SteerWhen>,
+    /// The client's own id of the message; a repeat is answered like the first and queues nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_message_id: Option<String>,
+}
+
+/// Parameters of [`FollowUp`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueParams {

@@ -79,7 +79,8 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
     if sim.machine.status() == SessionStatus::RetryWait && dice.roll(2) == 0 {
         return disturb_retry(sim, dice);
     }
-    match dice.roll(26) {
+    match dice.roll(27) {
+        26 => sim.steer_now(&next_text(sim)),
         24 => sim.respond(if dice.roll(3) == 0 { Decision::Deny } else { Decision::Once }),
         25 => sim.is_attended = !sim.is_attended,
         20 => sim.disk_is_slow = true,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd_protocol::message::{
     AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
 };
-use agentd_protocol::methods::{Decision, IfBusy, QueueMode};
+use agentd_protocol::methods::{Decision, IfBusy, QueueMode, SteerWhen};
 use agentd_protocol::{ApprovalId, EntryId};
 use serde_json::json;
 
@@ -216,7 +216,7 @@ impl Sim {
                 self.log.push(format!("request {}", request.0));
                 self.request = Some(request);
             }
-            Effect::CancelRequest(request) => self.log.push(format!("cancel request {}", request.0)),
+            Effect::CancelRequest(request, _) => self.log.push(format!("cancel request {}", request.0)),
             Effect::ValidateTool(call) => {
                 self.log.push(format!("validate {}", call.id));
                 let verdict = if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(()) };
@@ -338,7 +338,12 @@ impl Sim {
 
     pub(super) fn steer(&mut self, text: &str) {
         let reply = self.message_id();
-        self.feed(Input::Steer { user: user(text, None), reply });
+        self.feed(Input::Steer { user: user(text, None), when: SteerWhen::AfterTools, reply });
+    }
+
+    pub(super) fn steer_now(&mut self, text: &str) {
+        let reply = self.message_id();
+        self.feed(Input::Steer { user: user(text, None), when: SteerWhen::Now, reply });
     }
 
     pub(super) fn follow_up(&mut self, text: &str) {

@@ -149,6 +149,9 @@ async fn questions_are_answered_in_place() {
         daemon.event(json!({"type": "approval_resolved", "approvalId": "s.e1", "decision": "once", "by": "zed"})).await;
         daemon.event(json!({"type": "notice", "kind": "k", "message": "seen"})).await;
         catch_up().await;
+        keys.send(Input::Line("/now  turn left".into())).await.expect("typed");
+        let params = daemon.answer("steer", json!({"disposition": "queued", "seq": 0})).await;
+        assert_eq!(params, json!({"sessionId": SESSION, "message": "turn left", "when": "now"}));
         keys.send(Input::Line("/no not today".into())).await.expect("typed");
         let params = daemon.answer("respond_approval", json!({})).await;
         assert_eq!(params, json!({"approvalId": "s.e2", "decision": "deny", "message": "not today"}));
