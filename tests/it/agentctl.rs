@@ -165,3 +165,25 @@ async fn the_demo_shows_two_clients_on_one_session_and_says_how_to_attach() {
     let lines = home.only_session();
     assert!(lines.iter().any(|line| line["message"]["role"] == "toolResult"), "real tool calls");
 }
+
+#[tokio::test]
+async fn questions_are_listed_and_answered_from_another_terminal() {
+    let call = json!({"blocks": [{"tool": "bash", "args": {"command": "true"}}]});
+    let server = ModelServer::replies(json!([call, {"text": "done"}]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let home = daemon.home();
+    let mut client = daemon.connect().await;
+    client.ok("new_session", json!({"cwd": home.cwd(), "model": "fake/plain", "maxTurns": 1})).await;
+    client.ok("prompt", json!({"message": "x"})).await;
+    let question = client.events_until("approval_requested").await.pop().unwrap()["event"].clone();
+    let id = question["approvalId"].as_str().unwrap();
+    let (_, short) = id.rsplit_once('.').unwrap();
+    let listed = ctl(home, &["approvals"]).await;
+    assert!(out(&listed).starts_with(short) && out(&listed).contains("[once, session, deny]"), "{}", out(&listed));
+    assert!(ctl(home, &["approve", short]).await.status.success());
+    assert_eq!(client.events_until("agent_settled").await.last().unwrap()["event"]["reason"], "done");
+    assert_eq!(out(&ctl(home, &["approvals"]).await), "");
+    let late = ctl(home, &["deny", id]).await;
+    assert_eq!(late.status.code(), Some(1));
+    assert!(err(&late).contains("answered before: \"once\" by \"agentctl\""), "{}", err(&late));
+}
