@@ -55,7 +55,10 @@ pub(super) async fn accept_until<S: Service>(
 /// Returns who connected, unless it is another user: the directory keeps those out, this is the second barrier.
 fn checked_peer(stream: &UnixStream, own_uid: u32) -> Option<Peer> {
     match stream.peer_cred() {
-        Ok(peer) if peer.uid() == own_uid => Some(Peer { pid: peer.pid() }),
+        Ok(peer) if peer.uid() == own_uid => Some(Peer {
+            // 0 stands for a process of a pid namespace that cannot be seen from here.
+            pid: peer.pid().filter(|pid| *pid > 0),
+        }),
         Ok(peer) => {
             tracing::warn!(uid = peer.uid(), pid = peer.pid(), "a process of another user was turned away");
             None

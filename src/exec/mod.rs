@@ -25,7 +25,7 @@ mod spawner;
 pub use group::{ProcessGroup, end_leftovers};
 pub use helper::{HELPER_ARGUMENT, run_exec_helper};
 pub use policy::ExecPolicy;
-pub use procfs::CALL_MARKER;
+pub use procfs::{CALL_MARKER, MetProcess};
 pub use spawner::{ExecCommand, Running, SpawnError, Spawner, SpawnerOptions};
 
 #[cfg(test)]

@@ -64,6 +64,31 @@ impl Process {
     }
 }
 
+/// A process as it was met, which may have ended since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetProcess {
+    pid: i32,
+    /// When it was started, in ticks since boot; `None` when it had ended already.
+    started: Option<u64>,
+}
+
+impl MetProcess {
+    /// Notes which process has this id now.
+    pub fn new(pid: i32) -> Self {
+        Self { pid, started: Process::read(pid).map(|process| process.started) }
+    }
+
+    /// Returns its id, which another process can have by now.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Whether it has not ended yet.
+    pub(crate) fn is_alive(&self) -> bool {
+        Process::read(self.pid).is_some_and(|now| now.is_alive() && Some(now.started) == self.started)
+    }
+}
+
 fn marker_in(environ: &[u8]) -> Option<String> {
     let name = format!("{CALL_MARKER}=");
     let at = memmem::find_iter(environ, name.as_bytes()).find(|at| *at == 0 || environ[at - 1] == 0)?;
@@ -108,6 +133,15 @@ mod tests {
         assert_eq!(marker_in(b"AGENTD_CALL=y\0").as_deref(), Some("y"));
         assert_eq!(marker_in(b"NOT_AGENTD_CALL=y\0Z=AGENTD_CALL=z\0"), None);
         assert_eq!(marker_in(b""), None);
+    }
+
+    #[test]
+    fn another_process_with_the_same_id_is_not_the_one_that_was_met() {
+        let own = MetProcess::new(i32::try_from(std::process::id()).unwrap());
+        assert!(own.is_alive());
+        let earlier = MetProcess { started: own.started.map(|started| started - 1), ..own };
+        assert!(!earlier.is_alive());
+        assert!(!MetProcess { started: None, ..own }.is_alive());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::group::{ProcessGroup, end_tagged};
 use super::helper::HELPER_ARGUMENT;
 use super::policy::{ExecFailure, ExecPolicy, Step};
-use super::procfs::{CALL_MARKER, Process, line_of_descent};
+use super::procfs::{CALL_MARKER, MetProcess, Process, line_of_descent};
 use crate::constants::SPAWN_QUEUE;
 use crate::tasks::Tasks;
 
@@ -187,13 +187,17 @@ impl Spawner {
         let _ = self.tasks.spawn_blocking(move || end_tagged(&tag)).await;
     }
 
-    /// Tells whether a process is one that was started here, or comes from one: itself or an ancestor carries the
-    /// variable of our calls. One that both left its ancestors and cleaned its environment is not known.
-    pub async fn has_started(&self, pid: i32) -> bool {
+    /// Tells whether a process may be one that was started here, or come from one: itself or an ancestor carries the
+    /// variable of our calls. Of one that has ended nobody can tell any more, so that it may be. One that both left its
+    /// ancestors and cleaned its environment is not known.
+    pub async fn may_have_started(&self, process: MetProcess) -> bool {
         let tag = format!("{}:", self.tag);
         let look = move || {
             let is_ours = |marker: String| marker.starts_with(&tag);
-            line_of_descent(pid).any(|process| process.call_marker().is_some_and(is_ours))
+            let comes_from_us =
+                line_of_descent(process.pid()).any(|ancestor| ancestor.call_marker().is_some_and(is_ours));
+            // Asked last: what was read of one that ended meanwhile says nothing.
+            comes_from_us || !process.is_alive()
         };
         // A panic there was logged by the panic hook. What is not known for sure is not trusted.
         self.tasks.spawn_blocking(look).await.unwrap_or(true)

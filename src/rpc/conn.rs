@@ -14,11 +14,14 @@ use crate::agent::handle::{Client, ClientId, SessionHandle};
 use crate::clock;
 use crate::config::env::{self, SessionEnv};
 use crate::constants::MAX_CLIENT_NAME_CHARS;
+use crate::exec::MetProcess;
 use crate::ring::Wake;
 
 /// One connection.
 pub(super) struct Conn {
     id: ClientId,
+    /// The process at the other end, where the system tells it.
+    process: Option<MetProcess>,
     /// When it connected, in milliseconds since the epoch.
     connected: i64,
     about: Mutex<About>,
@@ -63,10 +66,12 @@ pub(super) struct Reading {
 }
 
 impl Conn {
-    pub(super) fn new(id: ClientId, pid: Option<i32>) -> Self {
+    pub(super) fn new(id: ClientId, process: Option<MetProcess>) -> Self {
+        let pid = process.map(|process| process.pid());
         let about = About { who: Arc::new(ClientRef { name: String::new(), pid }), ..About::default() };
         Self {
             id,
+            process,
             connected: clock::now_ms(),
             about: Mutex::new(about),
             sessions: Mutex::default(),
@@ -99,8 +104,8 @@ impl Conn {
     }
 
     /// Returns the process at the other end, where the system tells it.
-    pub(super) fn pid(&self) -> Option<i32> {
-        self.about().who.pid
+    pub(super) fn process(&self) -> Option<MetProcess> {
+        self.process
     }
 
     /// Takes a client's own name and version, from `initialize` or its front; the beginning of very long ones.
@@ -306,13 +311,13 @@ impl ClientRegistry {
     }
 
     /// Enters a new connection, unless there are `max` already. It leaves when the guard is dropped.
-    pub(super) fn enter(self: &Arc<Self>, pid: Option<i32>, max: usize) -> Option<Entered> {
+    pub(super) fn enter(self: &Arc<Self>, process: Option<MetProcess>, max: usize) -> Option<Entered> {
         let mut open = self.open();
         if open.len() >= max {
             return None;
         }
         let id = ClientId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
-        let conn = Arc::new(Conn::new(id, pid));
+        let conn = Arc::new(Conn::new(id, process));
         open.insert(id, conn.clone());
         Some(Entered { registry: self.clone(), conn })
     }

@@ -19,6 +19,7 @@ use super::methods::MethodTable;
 use super::sessions::Sessions;
 use super::transport::Transport;
 use crate::constants::{GOODBYE_WRITE_LIMIT, MAX_CONNECTIONS};
+use crate::exec::MetProcess;
 
 /// What `get_daemon_status` and `initialize` tell of the daemon itself.
 pub struct DaemonInfo {
@@ -86,7 +87,7 @@ impl Server {
     pub async fn serve(&self, stream: impl Transport, pid: Option<i32>) {
         let core = &self.0.core;
         let (read, write) = stream.halves();
-        let Some(entered) = core.clients.enter(pid, MAX_CONNECTIONS) else {
+        let Some(entered) = core.clients.enter(pid.map(MetProcess::new), MAX_CONNECTIONS) else {
             turn_away(write).await;
             return;
         };

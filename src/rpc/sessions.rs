@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::agent::handle::SessionHandle;
 use crate::config::env::SessionEnv;
+use crate::exec::MetProcess;
 use crate::ring::ListLog;
 use crate::supervisor::{NewSession, Supervisor, SupervisorError};
 
@@ -27,8 +28,8 @@ pub trait Sessions: Send + Sync + 'static {
     fn list_log(&self) -> &Arc<ListLog>;
     /// Returns the questions that wait for an answer, of one session or of all, oldest first.
     fn approvals(&self, session: Option<SessionId>) -> BoxFuture<'_, Vec<Approval>>;
-    /// Tells whether a process comes from a tool call of the daemon.
-    fn is_from_tool(&self, pid: i32) -> BoxFuture<'_, bool>;
+    /// Tells whether a process may come from a tool call of the daemon.
+    fn may_be_from_tool(&self, process: MetProcess) -> BoxFuture<'_, bool>;
     /// Returns the models that an environment has keys for.
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
     /// Returns the models that a session has keys for.
@@ -77,8 +78,8 @@ impl Sessions for Supervisor {
         Supervisor::approvals(self, session).boxed()
     }
 
-    fn is_from_tool(&self, pid: i32) -> BoxFuture<'_, bool> {
-        async move { self.services().spawner.has_started(pid).await }.boxed()
+    fn may_be_from_tool(&self, process: MetProcess) -> BoxFuture<'_, bool> {
+        async move { self.services().spawner.may_have_started(process).await }.boxed()
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

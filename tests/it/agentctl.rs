@@ -149,6 +149,25 @@ async fn a_session_of_an_editor_is_seen_in_the_terminal() {
     assert!(out(&listed).contains("from the editor"), "{}", out(&listed));
 }
 
+/// Nobody types answers into a pipe, so that the run must not wait for one.
+#[tokio::test]
+async fn a_script_that_is_attached_ends_at_the_limit_of_turns() {
+    let call = json!({"blocks": [{"tool": "bash", "args": {"command": "true"}}]});
+    let server = ModelServer::replies(json!([call]));
+    let daemon = Daemon::start(Home::with_models(&server));
+    let home = daemon.home();
+    let mut client = daemon.connect().await;
+    let params = json!({"cwd": home.cwd(), "model": "fake/plain", "maxTurns": 1, "attach": false});
+    let id = client.ok("new_session", params).await["sessionId"].as_str().unwrap().to_owned();
+    std::fs::write(home.cwd().join("typed"), "fix it\n").unwrap();
+    let mut attach = command(home, &["attach", &id]);
+    attach.stdin(std::fs::File::open(home.cwd().join("typed")).unwrap());
+    let run = tokio::task::spawn_blocking(move || attach.output().expect("start agentctl"));
+    let output = bounded("the end of attach", run).await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(client.ok("wait", json!({"sessionId": id})).await["reason"], "maxTurns");
+}
+
 #[tokio::test]
 async fn the_demo_shows_two_clients_on_one_session_and_says_how_to_attach() {
     let home = Home::new();

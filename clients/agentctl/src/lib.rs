@@ -75,7 +75,9 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
             verbs::send::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args, message).await
         }
         Verb::Attach(args) => {
-            let mut link = Link::open_as(link::NAME, Start::IfNeeded, !args.read_only, console).await?;
+            // A script that ends its input would wait for ever for the end of a run that asks.
+            let answers = !args.read_only && console.in_is_terminal;
+            let mut link = Link::open_as(link::NAME, Start::IfNeeded, answers, console).await?;
             verbs::attach::run(&mut link, console, &args).await
         }
         Verb::Ls(args) => verbs::ls::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,

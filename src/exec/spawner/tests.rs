@@ -254,9 +254,22 @@ async fn what_comes_from_a_call_is_known() {
     let mut pid = [0; 16];
     let count = running.output.read(&mut pid).await.unwrap();
     let pid: i32 = std::str::from_utf8(&pid[..count]).unwrap().trim().parse().unwrap();
-    assert!(spawner.has_started(pid).await);
-    assert!(!other.has_started(pid).await, "calls of another daemon are its own business");
-    assert!(!spawner.has_started(i32::try_from(std::process::id()).unwrap()).await);
+    let below = MetProcess::new(pid);
+    assert!(spawner.may_have_started(below).await);
+    assert!(!other.may_have_started(below).await, "calls of another daemon are its own business");
+    let own = MetProcess::new(i32::try_from(std::process::id()).unwrap());
+    assert!(!spawner.may_have_started(own).await);
+}
+
+#[tokio::test]
+async fn a_process_that_has_ended_may_have_come_from_a_call() {
+    let spawner = spawner();
+    let mut running = spawner.spawn(command("sleep 30")).await.unwrap();
+    let met = MetProcess::new(i32::try_from(running.child.id().unwrap()).unwrap());
+    running.terminate().await;
+    assert!(running.wait().await.is_ok(), "it is reaped");
+    assert!(spawner.may_have_started(met).await);
+    assert!(spawner.may_have_started(MetProcess::new(met.pid())).await, "it had ended before it was met");
 }
 
 #[tokio::test]

@@ -36,10 +36,11 @@ async fn respond(call: Arc<Call>, params: RespondApprovalParams) -> Result<Empty
     let Some(session) = session_of(&approval_id) else {
         return Err(SessionError::UnknownApproval(approval_id).into());
     };
-    if let Some(pid) = call.conn().pid()
-        && call.core.sessions.is_from_tool(pid).await
+    if let Some(process) = call.conn().process()
+        && call.core.sessions.may_be_from_tool(process).await
     {
-        let why = "this process was started by a tool call of a session; an answer to a question comes from a person";
+        let why = "this process was started by a tool call of a session, or has ended, so that nobody can tell; an answer \
+                   to a question comes from a person";
         return Err(Failure::new(ErrorKind::Forbidden, why));
     }
     let answer = UserAnswer { approval: approval_id.clone(), decision, message, client: call.conn().client() };

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
 use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle, UserAnswer};
 use crate::config::env::SessionEnv;
+use crate::exec::MetProcess;
 use crate::permissions::questions::Answer as Decided;
 use crate::ring::{ListLog, Ring, RingBudget};
 use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
@@ -380,7 +381,7 @@ impl Sessions for Fake {
         .boxed()
     }
 
-    fn is_from_tool(&self, _pid: i32) -> BoxFuture<'_, bool> {
+    fn may_be_from_tool(&self, _process: MetProcess) -> BoxFuture<'_, bool> {
         std::future::ready(false).boxed()
     }
 
