@@ -136,11 +136,6 @@ impl QuestionBook {
     pub fn close(&mut self) {
         self.0.retain(|page| page.answer.is_none());
     }
-
-    /// Takes out every question, also those whose ends could not be written.
-    pub fn clear(&mut self) -> Vec<ApprovalId> {
-        self.0.drain(..).map(|page| page.question.approval_id).collect()
-    }
 }
 
 impl Page {
@@ -258,7 +253,6 @@ mod tests {
         assert_eq!((book.open(), &id), (Vec::new(), &question("e2").approval_id));
         tree.push(record::encode_entry(&entry, None, 0, &body).unwrap());
         assert_eq!(ended(&tree, &id), Some(Answer::cancelled()));
-        assert_eq!(book.clear(), [question("e1").approval_id, id]);
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl Machine {
         let question = Question {
             approval_id: approval_id(moment.session, &self.new_entry_id(moment)),
             kind: QuestionKind::MaxTurns,
-            text: format!("The run has taken {turns} turns, the most of one run. Go on for another {most}?"),
+            text: format!(
+                "The run has taken {turns} {}, the most of one run. Go on for another {most}?",
+                if turns == 1 { "turn" } else { "turns" }
+            ),
             options: vec![Decision::Once, Decision::Session, Decision::Deny],
             asked_at: moment.now,
             turns: Some(turns),
@@ -87,29 +90,25 @@ impl Machine {
         self.effects.extend(ids.into_iter().map(Effect::EmitEntry));
     }
 
-    /// The answer is on disk, and so counts.
+    /// The answer is on disk: what it says of the session holds from now on, also if the run is being stopped.
+    pub(super) fn obey(&mut self, decision: Decision) {
+        if decision == Decision::Session {
+            self.configure(&no_limit());
+        }
+    }
+
+    /// The answer is on disk, and so the run does what it says.
     pub(super) fn after_decision(&mut self, moment: Moment<'_>, decision: Decision, is_from_before: bool) {
         match decision {
             Decision::Deny => return self.end_run(RunEnd::MaxTurns),
-            Decision::Session => self.configure(&no_limit()),
-            // Not among the options of this question.
-            Decision::Once | Decision::Always => {}
+            // What it sets was taken in by `on_step`. `Always` is not among the options of this question.
+            Decision::Once | Decision::Session | Decision::Always => {}
         }
         self.run_mut().turns = 0;
         match is_from_before {
             // What a run is prepared with may have changed since: the model, the system prompt, the session's writer.
             true => self.prepare_again(),
             false => self.next_turn(moment),
-        }
-    }
-
-    /// A failed write ends the run, and with it what it asked. The crash journal still has the questions: they are
-    /// asked again when the session is loaded anew.
-    pub(super) fn drop_questions(&mut self, are_untold: bool) {
-        for approval_id in self.questions.clear() {
-            if !are_untold {
-                self.emit(Event::ApprovalResolved { approval_id, answer: Answer::cancelled() });
-            }
         }
     }
 }

@@ -6,6 +6,7 @@ use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Cut, Effect, Outcome};
 use super::queue::{QueuedMessage, Queues};
 use crate::agent::event::Event;
+use crate::permissions::questions::QuestionBook;
 
 /// What clients were not told because a write failed before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,8 +15,6 @@ pub struct Untold {
     pub agent_start: bool,
     /// What the queues hold.
     pub queues: bool,
-    /// What is asked.
-    pub question: bool,
 }
 
 impl Untold {
@@ -27,7 +26,6 @@ impl Untold {
         match effect {
             Effect::Emit(Event::AgentStart) => self.agent_start = true,
             Effect::Emit(Event::QueueUpdate { .. }) => self.queues = true,
-            Effect::Emit(Event::ApprovalRequested(_)) => self.question = true,
             Effect::Emit(
                 Event::AgentEnd { .. }
                 | Event::AgentSettled { .. }
@@ -59,10 +57,13 @@ impl Untold {
 
 impl Machine {
     /// A write failed: whatever is going on ends, without a further write.
+    ///
+    /// Clients are not told that a question has ended, for it has not: the crash journal keeps it, and it is asked again
+    /// under the same id when the session is loaded anew.
     pub(super) fn on_append_failed(&mut self, moment: Moment<'_>, message: String, untold: Untold, saved: Queues) {
         self.emit(Event::Notice { kind: "write_failed", message: message.clone() });
         self.restore_queues(moment, saved, untold.queues);
-        self.drop_questions(untold.question);
+        self.questions = QuestionBook::default();
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => return,
             Phase::Starting(starting) => {

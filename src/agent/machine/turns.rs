@@ -32,6 +32,9 @@ impl Machine {
         let Some(Phase::Between(next)) = self.take_phase(is_between) else { return };
         self.run_mut().is_announced = true;
         self.questions.close();
+        if let Next::Answered { decision, .. } = next {
+            self.obey(decision);
+        }
         if self.is_stopping() {
             return match next {
                 Next::Answer

@@ -73,7 +73,7 @@ pub enum Resolution {
     Always,
     /// No.
     Deny,
-    /// Nobody answered: what it was about has ended, because the run was aborted or the session could not be written.
+    /// Nobody answered: what it was about has ended, because the run was aborted.
     Cancelled,
 }
 

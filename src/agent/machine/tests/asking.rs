@@ -30,7 +30,7 @@ fn at_limit_again() -> Sim {
     sim
 }
 
-const ASKED: &str = "asked The run has taken 1 turns, the most of one run. Go on for another 1?";
+const ASKED: &str = "asked The run has taken 1 turn, the most of one run. Go on for another 1?";
 
 #[test]
 fn at_the_limit_of_turns_it_asks_when_somebody_is_there() {
@@ -220,16 +220,34 @@ fn an_answer_that_cannot_be_kept_does_not_count() {
     sim.respond(Decision::Once);
     check(
         &sim.take_log(),
-        &[
-            "append failed",
-            "reply 2 refused storage",
-            "notice",
-            "resolved cancelled",
-            "agent_end 3",
-            "settled storage",
-            "keep the journal",
-        ],
+        &["append failed", "reply 2 refused storage", "notice", "agent_end 3", "settled storage", "keep the journal"],
     );
+}
+
+/// It is asked again with the next load, so that nobody may be told that it has ended.
+#[test]
+fn an_abort_that_cannot_be_kept_does_not_end_the_question() {
+    let mut sim = at_limit();
+    sim.break_disk();
+    sim.take_log();
+    sim.abort();
+    check(
+        &sim.take_log(),
+        &["append failed", "notice", "agent_end 3", "settled aborted", "keep the journal", "reply 2 done"],
+    );
+}
+
+#[test]
+fn for_the_session_counts_also_for_a_run_that_is_stopped_meanwhile() {
+    let mut sim = at_limit();
+    sim.disk_is_slow = true;
+    sim.respond(Decision::Session);
+    sim.abort();
+    while sim.is_writing() {
+        sim.end_write();
+    }
+    assert!(sim.take_log().contains(&"settled aborted".into()));
+    assert_eq!(sim.machine.settings().max_turns, MAX_MAX_TURNS);
 }
 
 #[test]

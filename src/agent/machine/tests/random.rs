@@ -7,6 +7,7 @@ use super::sim::{Sim, message, user_text};
 use crate::agent::machine::{Failure, Input, Stop};
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
+use crate::session::settings::StoredSettings;
 
 /// A small generator, so that a failing case is named by its seed alone.
 struct Dice(u64);
@@ -64,7 +65,8 @@ fn run(seed: u64) {
     let mut dice = Dice::of(seed);
     let mut sim = Sim::new();
     // Most sessions come to their limit of turns now and then.
-    sim.set_max_turns(1 + u32::try_from(dice.roll(4)).unwrap());
+    let max_turns = 1 + u32::try_from(dice.roll(4)).unwrap();
+    sim.set_max_turns(max_turns);
     let mut log = Vec::new();
     for _ in 0..60 {
         act(&mut sim, &mut dice);
@@ -73,6 +75,11 @@ fn run(seed: u64) {
     finish(&mut sim);
     log.extend(sim.take_log());
     check(seed, &sim, &log);
+    // After a failed write the session is loaded anew, which this one is not.
+    if !log.iter().any(|line| line == "append failed") {
+        let kept = StoredSettings::of(&sim.tree).max_turns.unwrap_or(max_turns);
+        assert_eq!(sim.machine.settings().max_turns, kept, "seed {seed}: the file says otherwise: {log:#?}");
+    }
 }
 
 fn act(sim: &mut Sim, dice: &mut Dice) {
@@ -81,7 +88,11 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
     }
     match dice.roll(27) {
         26 => sim.steer_now(&next_text(sim)),
-        24 => sim.respond(if dice.roll(3) == 0 { Decision::Deny } else { Decision::Once }),
+        24 => sim.respond(match dice.roll(8) {
+            0 => Decision::Session,
+            1 | 2 => Decision::Deny,
+            _ => Decision::Once,
+        }),
         25 => sim.is_attended = !sim.is_attended,
         20 => sim.disk_is_slow = true,
         21 => let_writes_end(sim),
