@@ -162,6 +162,11 @@ impl Conn {
         }
     }
 
+    /// Tells whether a session knows of this connection, or is about to.
+    pub(super) fn has_entered(&self, id: &SessionId) -> bool {
+        self.sessions().contains_key(id)
+    }
+
     pub(super) fn set_reading(&self, id: &SessionId, reading: Reading) {
         if let Some(attached) = self.sessions().get_mut(id) {
             attached.reading = Some(reading);

@@ -165,8 +165,11 @@ impl Outbox {
         self.to_writer.notify_one();
     }
 
-    /// Tells that an answer of this many bytes has been written.
+    /// Tells that this many bytes of answers have been written.
     pub(super) fn written(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let mut queue = self.lock();
         queue.unsent -= bytes;
         drop(queue);

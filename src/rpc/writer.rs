@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agentd_protocol::methods::View;
 use agentd_protocol::{Seq, SessionId};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -72,7 +73,8 @@ struct Recovered {
     generation: u64,
     /// Last event that was written of the old one.
     position: Seq,
-    result: Result<(SessionHandle, Attached), Failure>,
+    /// `None` when the client has left the session meanwhile.
+    result: Result<Option<(SessionHandle, Attached)>, Failure>,
 }
 
 /// Whether an answer may be written.
@@ -144,21 +146,25 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        self.conn.set_events_unsent(self.out.len() - self.answer_bytes);
         let mut written = 0;
         while written < self.out.len() {
+            self.conn.set_events_unsent((self.out.len() - written).saturating_sub(self.answer_bytes));
             // Cancel-safe: a write that did not end has written nothing.
             match tokio::time::timeout(STUCK_CLIENT_LIMIT, self.stream.write(&self.out[written..])).await {
-                Ok(count) => written += nonzero(count?)?,
+                Ok(count) => {
+                    let count = nonzero(count?)?;
+                    written += count;
+                    // Which bytes were an answer's is not known; that they are fewer now is.
+                    let answered = count.min(self.answer_bytes);
+                    self.answer_bytes -= answered;
+                    self.conn.outbox.written(answered);
+                }
                 Err(_) => self.check_stuck()?,
             }
         }
         self.stream.flush().await?;
         self.conn.count_bytes(self.out.len());
         self.conn.set_events_unsent(0);
-        if self.answer_bytes > 0 {
-            self.conn.outbox.written(std::mem::take(&mut self.answer_bytes));
-        }
         self.out.clear();
         if self.out.capacity() > WRITE_BUFFER_KEEP_BYTES {
             // A connection that has nothing to write holds next to nothing.
@@ -354,15 +360,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         let (session, view, position) = (reader.handle.id().clone(), old.view(), old.position());
         let (core, conn) = (self.core.clone(), self.conn.clone());
         self.recovering.push(Box::pin(async move {
-            let attach = async {
-                let handle = core.sessions.open(&session).await?;
-                conn.enter(&handle);
-                let (client, wake) = (conn.client(), conn.wake.clone());
-                let request = AttachRequest { since: None, view, history: shows_content(view), client, wake };
-                let attached = handle.attach(Box::new(request)).await?.await?.value;
-                Ok((handle, attached))
-            };
-            let result = attach.await;
+            let result = attach_again(&core, &conn, &session, view).await;
             drop(old);
             Recovered { session, generation, position, result }
         }));
@@ -380,7 +378,9 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         };
         let Some(at) = self.readers.iter().position(is_awaited) else { return };
         let frame = match result {
-            Ok((handle, attached)) => {
+            // The answer that says so removes the reader.
+            Ok(None) => return,
+            Ok(Some((handle, attached))) => {
                 self.readers[at] = self.reader(handle, attached.subscription);
                 lagged_frame(&attached.result)
             }
@@ -394,6 +394,30 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         };
         self.conn.framing().encode(&frame, &mut self.out);
     }
+}
+
+/// Attaches a connection to a session that it reads, from a snapshot. Returns nothing, and leaves nothing behind in the
+/// session, when the client leaves it meanwhile.
+async fn attach_again(
+    core: &Core,
+    conn: &Conn,
+    session: &SessionId,
+    view: View,
+) -> Result<Option<(SessionHandle, Attached)>, Failure> {
+    let handle = core.sessions.open(session).await?;
+    if !conn.has_entered(session) {
+        return Ok(None);
+    }
+    conn.enter(&handle);
+    let (client, wake) = (conn.client(), conn.wake.clone());
+    let request = AttachRequest { since: None, view, history: shows_content(view), client, wake };
+    let attached = handle.attach(Box::new(request)).await?.await?.value;
+    if !conn.has_entered(session) {
+        // The session took leave of the client before it heard of it again.
+        drop(handle.detach(conn.client()).await);
+        return Ok(None);
+    }
+    Ok(Some((handle, attached)))
 }
 
 /// A stream that takes no byte although there is something to write has ended.

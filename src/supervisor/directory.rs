@@ -97,6 +97,8 @@ impl Supervisor {
         let mut sessions = self.sessions();
         if sessions.get(id).is_some_and(|current| Arc::ptr_eq(current, cell)) && cell.get().is_none() {
             sessions.remove(id);
+            // It may have taken the place of one that ended and had not left yet, which finds itself replaced then.
+            self.0.services.list_log.set_doing(id, Doing::UNLOADED, false);
         }
     }
 

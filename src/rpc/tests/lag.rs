@@ -161,3 +161,22 @@ async fn a_snapshot_of_an_attachment_does_not_overtake_the_next_one() {
     let lagged = client.event().await;
     assert_eq!((&lagged["event"]["type"], &lagged["seq"]), (&json!("lagged"), &json!(last)));
 }
+
+#[tokio::test]
+async fn a_client_that_leaves_while_a_snapshot_is_to_be_made_is_not_left_behind_in_the_session() {
+    let fake = Fake::new(300);
+    let session = fake.load("s1", "e1");
+    let mut client = Client::connect_with(&fake.server(), &fake.tasks, 64);
+    client.ask("attach", json!({"sessionId": "s1"})).await;
+    until(|| session.log().len() == 1).await;
+    // It falls behind before it has read its first answer.
+    session.stream(["a"; 50]);
+    client.ask("detach", json!({})).await;
+    until(|| session.log().len() == 2).await;
+    client.answer().await;
+    client.answer().await;
+    client.call("ping", json!({})).await;
+    assert_eq!(session.log(), ["attach", "detach"]);
+    let status = client.call("get_daemon_status", json!({})).await;
+    assert_eq!(status["clients"][0]["attached"], json!([]));
+}

@@ -113,7 +113,11 @@ impl List {
         self.seq = params.list_seq;
         match params.event {
             ListEvent::SessionCreated { session } | ListEvent::SessionChanged { session } => {
-                self.put(*session, changed)
+                if !self.fits(&session) {
+                    // It may have fitted before.
+                    return self.remove(session.session_id, changed);
+                }
+                self.put(*session, changed);
             }
             ListEvent::SessionStatus { session_id, status, retry_at } => {
                 if let Some(row) = self.rows.iter_mut().find(|row| row.session_id == session_id) {
@@ -129,10 +133,7 @@ impl List {
     }
 
     fn put(&mut self, row: SessionRow, changed: &mut Vec<SessionId>) {
-        if !self.fits(&row) {
-            return;
-        }
-        changed.push(row.session_id.clone());
+        let id = row.session_id.clone();
         match self.rows.iter_mut().find(|known| known.session_id == row.session_id) {
             Some(known) => *known = row,
             None => self.rows.push(row),
@@ -140,6 +141,10 @@ impl List {
         self.rows.sort_by_key(|row| Reverse(row.modified));
         self.total = self.total.max(self.rows.len() as u64);
         self.rows.truncate(self.limit);
+        // One that is older than all that are shown changes nothing.
+        if self.rows.iter().any(|row| row.session_id == id) {
+            changed.push(id);
+        }
     }
 
     /// One that is not shown yet may take the place of the one that is gone.
