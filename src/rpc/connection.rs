@@ -3,7 +3,8 @@
 //!
 //! **Order**: requests are applied in order, and answered in order. The next one is taken once the one before is done
 //! or in its session's mailbox, so that what a session does for one, such as waiting for the disk, holds no other
-//! session back; only what opens a session or a subscription is waited for. Methods that wait for something to happen answer when they are done, whatever came after them.
+//! session back; what concerns the whole daemon, and what opens a session or a subscription, is waited for. Methods that
+//! wait for something to happen answer when they are done, whatever came after them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -291,12 +292,11 @@ impl<'a, R: Incoming> Reader<'a, R> {
         }));
     }
 
-    /// Drops the answers that are to come: nobody is there to hear them. What was asked for goes on, and a request that is
-    /// still on its way to its session gets there.
+    /// Drops what waits: nobody is there to hear the answer. What was asked for goes on, and a request that is still on
+    /// its way to its session gets there.
     fn drop_waiting(&mut self) {
         self.waiting.clear();
         self.cancels.clear();
-        self.unanswered.clear();
     }
 
     /// Answers what still waits when the daemon ends.

@@ -1,8 +1,9 @@
 //! Overwrites a file in place, for those that a rename would part from their other names.
 //!
 //! Space is reserved first and a failed write is undone. Against a kill in the middle there is a record of the old and
-//! the new content, locked while its writer lives: the next daemon gives a file that holds a mix of both its old
-//! content back ([`mend_overwritten`]). A file that holds anything else was changed by somebody since, and stays.
+//! the new content, locked while its writer lives: the next daemon gives a file that holds the beginning of the new
+//! content and the rest of the old one its old content back ([`mend_overwritten`]). A file that holds anything else was
+//! changed by somebody since, and stays.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -45,7 +46,9 @@ pub(super) fn overwrite(
     reserve(old.file, old.metadata.len(), new_bytes)?;
     let undo = read_for_undo(old.file, old.metadata.len());
     let record = match &undo {
-        Some(content) if new_bytes <= MAX_UNDO_BYTES => Some(Record::write(records, old, content, pieces)?),
+        Some(content) if new_bytes <= MAX_UNDO_BYTES => Record::write(records, old, content, pieces)
+            .inspect_err(|error| tracing::warn!(%error, "a file is overwritten without a record of its old content"))
+            .ok(),
         _ => None,
     };
     if !gate.commit() {
@@ -58,8 +61,9 @@ pub(super) fn overwrite(
         }
         return Err(error.into());
     }
-    old.file.sync_data()?;
+    // What is written now outlives the process, and may be changed by others.
     drop(record);
+    old.file.sync_data()?;
     Ok(old.file.metadata().ok())
 }
 
@@ -206,13 +210,17 @@ fn read_record(record: File) -> io::Result<Option<LeftBehind>> {
     Ok(Some(LeftBehind { header, old, new }))
 }
 
-/// Whether a content is neither of two, and each of its bytes is that of one of them.
+/// Whether a content is what a write that was cut short leaves: the new one up to a place and the old one from there on,
+/// the first part of which may have been undone again.
 fn is_mix(content: &[u8], old: &[u8], new: &[u8]) -> bool {
-    let (shorter, longer) = (old.len().min(new.len()), old.len().max(new.len()));
-    content != old
-        && content != new
-        && (shorter..=longer).contains(&content.len())
-        && content.iter().enumerate().all(|(at, byte)| old.get(at) == Some(byte) || new.get(at) == Some(byte))
+    let undone = common(content, old);
+    let written = undone + common(&content[undone..], new.get(undone..).unwrap_or_default());
+    content != old && content != new && content[written..] == *old.get(written..).unwrap_or_default()
+}
+
+/// Returns how many bytes two contents have in common at their start.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]

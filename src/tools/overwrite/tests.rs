@@ -39,6 +39,10 @@ fn a_mix_becomes_the_old_content_and_all_else_stays() {
         }
         check(old, new, "something else", "something else");
     }
+    check("abcdef", "ABCDEF", "abCDef", "abcdef"); // the undoing was cut short, too
+    check("abc", "ABCDEF", "aBCDE", "abc");
+    // Somebody took one of three changes back.
+    check("0 - 0 - 0", "1 - 1 - 1", "1 - 0 - 1", "1 - 0 - 1");
     check("abcdef", "ABCDEF", "ABCdeX", "ABCdeX");
     check("abcdef", "ABCDEF", "ABCdefg", "ABCdefg");
 }

@@ -49,7 +49,8 @@ async fn b149_a_client_that_closes_or_does_not_read_harms_nobody() {
     // One that closes its reading end, one that is gone, and one that never reads, all in mid-answer.
     let (closes, leaves, sleeps) = (attach_raw(), attach_raw(), attach_raw());
     client.ok("prompt", json!({"message": "x"})).await;
-    while client.ok("get_state", json!({})).await["clients"] != 4 {}
+    let attached = async { while client.ok("get_state", json!({})).await["clients"] != 4 {} };
+    bounded("all attachments", attached).await;
     closes.shutdown(std::net::Shutdown::Read).unwrap();
     drop(leaves);
     server.release("go");

@@ -9,7 +9,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{begin, settled};
-use crate::harness::{Client, Daemon, Home, PATIENCE, usage_of};
+use crate::harness::{Client, Daemon, Home, PATIENCE, bounded, usage_of};
 use crate::model_server::ModelServer;
 
 /// Room for what a daemon keeps of its own accord: buffers of its allocator, threads that wait for work, connections to
@@ -277,7 +277,7 @@ async fn ten_clients_that_never_read_cost_at_most_the_ring() {
             stream
         })
         .collect();
-    while client.ok("get_state", json!({})).await["clients"] != 11 {}
+    bounded("all attachments", async { while client.ok("get_state", json!({})).await["clients"] != 11 {} }).await;
     let before = usage_of(daemon.pid());
     let events = client.run("x").await;
     assert_eq!(settled(&events)["reason"], "done", "{:?}", settled(&events));
