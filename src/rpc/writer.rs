@@ -73,8 +73,7 @@ struct Recovered {
     generation: u64,
     /// Last event that was written of the old one.
     position: Seq,
-    /// `None` when the client has left the session meanwhile.
-    result: Result<Option<(SessionHandle, Attached)>, Failure>,
+    result: Result<(SessionHandle, Attached), Failure>,
 }
 
 /// Whether an answer may be written.
@@ -378,9 +377,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         };
         let Some(at) = self.readers.iter().position(is_awaited) else { return };
         let frame = match result {
-            // The answer that says so removes the reader.
-            Ok(None) => return,
-            Ok(Some((handle, attached))) => {
+            Ok((handle, attached)) => {
                 self.readers[at] = self.reader(handle, attached.subscription);
                 lagged_frame(&attached.result)
             }
@@ -396,28 +393,25 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     }
 }
 
-/// Attaches a connection to a session that it reads, from a snapshot. Returns nothing, and leaves nothing behind in the
-/// session, when the client leaves it meanwhile.
+/// Attaches a connection to a session that it reads, from a snapshot. When the client leaves the session meanwhile, the
+/// answers on their way still need what they reflect, but the session must not think that the client is there.
 async fn attach_again(
     core: &Core,
     conn: &Conn,
     session: &SessionId,
     view: View,
-) -> Result<Option<(SessionHandle, Attached)>, Failure> {
+) -> Result<(SessionHandle, Attached), Failure> {
     let handle = core.sessions.open(session).await?;
-    if !conn.has_entered(session) {
-        return Ok(None);
+    if conn.has_entered(session) {
+        conn.enter(&handle);
     }
-    conn.enter(&handle);
     let (client, wake) = (conn.client(), conn.wake.clone());
     let request = AttachRequest { since: None, view, history: shows_content(view), client, wake };
     let attached = handle.attach(Box::new(request)).await?.await?.value;
     if !conn.has_entered(session) {
-        // The session took leave of the client before it heard of it again.
         drop(handle.detach(conn.client()).await);
-        return Ok(None);
     }
-    Ok(Some((handle, attached)))
+    Ok((handle, attached))
 }
 
 /// A stream that takes no byte although there is something to write has ended.

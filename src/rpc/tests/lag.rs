@@ -129,7 +129,7 @@ async fn a_client_is_given_up_only_when_much_is_held_for_it_for_long() {
     tokio::time::sleep(STUCK_CLIENT_LIMIT / 2).await;
     let shown = clients(&mut watcher).await;
     assert_eq!(shown.as_array().unwrap().len(), 3, "{shown}");
-    assert!(shown[0]["bytesUnsent"].as_u64().unwrap() > 400_000, "{shown}");
+    assert!(shown[0]["bytesUnsent"].as_u64().unwrap() > 390_000, "{shown}");
     assert!(shown[1]["attached"][0]["lag"].as_u64().unwrap() > 90_000, "{shown}");
     tokio::time::sleep(STUCK_CLIENT_LIMIT).await;
     let shown = clients(&mut watcher).await;
@@ -176,7 +176,7 @@ async fn a_client_that_leaves_while_a_snapshot_is_to_be_made_is_not_left_behind_
     client.answer().await;
     client.answer().await;
     client.call("ping", json!({})).await;
-    assert_eq!(session.log(), ["attach", "detach"]);
+    assert_eq!(session.log(), ["attach", "detach", "attach", "detach"], "the last is of the snapshot");
     let status = client.call("get_daemon_status", json!({})).await;
     assert_eq!(status["clients"][0]["attached"], json!([]));
 }
