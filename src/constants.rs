@@ -219,6 +219,8 @@ pub const SETTINGS_ENTRY: &str = "agentd.session";
 pub const APPROVAL_ENTRY: &str = "agentd.approval";
 /// Longest remark beside an answer, in characters: it goes to every client.
 pub const MAX_REMARK_CHARS: usize = 4_000;
+/// Sessions that ask and are loaded side by side; the others wait for their turn.
+pub const LOADS_AT_ONCE: usize = 8;
 /// `errorMessage` of a response that the end of the daemon cut short.
 pub const INTERRUPTED_MESSAGE: &str = "The daemon ended during this response";
 /// How long deltas of a streaming response wait before they go to the crash journal.

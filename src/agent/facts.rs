@@ -89,7 +89,7 @@ impl LiveFacts {
 
 fn status_number(status: SessionStatus) -> u8 {
     match status {
-        SessionStatus::Unloaded | SessionStatus::Idle => 0,
+        SessionStatus::Unloaded | SessionStatus::Idle | SessionStatus::Unknown => 0,
         SessionStatus::Running => 1,
         SessionStatus::RetryWait => 2,
         SessionStatus::Stopping => 3,

@@ -29,8 +29,8 @@ pub(super) struct Inner {
     /// One cell for each session that is live or being loaded: whoever comes second waits for the first.
     sessions: Mutex<HashMap<SessionId, Arc<OnceCell<Live>>>>,
     is_closing: AtomicBool,
-    /// Set once the sessions are loaded whose questions a daemon before this one had asked.
-    pub(super) asking_loaded: OnceCell<()>,
+    /// Sessions that may ask and are not in memory; set once the crash journals have been looked through.
+    pub(super) asking: OnceCell<Mutex<Vec<SessionId>>>,
 }
 
 impl Supervisor {
@@ -42,7 +42,7 @@ impl Supervisor {
             login_env,
             sessions: Mutex::default(),
             is_closing: AtomicBool::new(false),
-            asking_loaded: OnceCell::new(),
+            asking: OnceCell::new(),
         }))
     }
 
@@ -113,7 +113,10 @@ impl Supervisor {
         let mut sessions = self.sessions();
         let is_over = |cell: &Arc<OnceCell<Live>>| cell.get().is_some_and(|live| live.handle.is_closed());
         if sessions.get(id).is_some_and(is_over) {
-            sessions.remove(id);
+            let left = sessions.remove(id);
+            if left.and_then(|cell| Some(!cell.get()?.facts.questions().is_empty())).unwrap_or_default() {
+                self.note_asking(id);
+            }
             // Before another one can take its place and say what that does.
             self.0.services.list_log.set_doing(id, Doing::UNLOADED, false);
         }

@@ -1,5 +1,6 @@
 //! Following a run to its end, for `run` and `send --wait`.
 
+use agentd_protocol::client::ClientError;
 use agentd_protocol::event::Event;
 use agentd_protocol::message::Message;
 use agentd_protocol::methods::{Abort, RespondApproval, RespondApprovalParams, SessionParams, SessionStatus, Wait};
@@ -12,7 +13,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::link::{Heard, Link, tell};
 use crate::session_ref::short_id;
-use crate::show::clean::{clean, harmless_json};
+use crate::show::clean::{clean, harmless_json, one_line};
 use crate::show::split::Split;
 use crate::show::transcript::{Options, Piece, Tone, Transcript, settled_line};
 
@@ -158,16 +159,19 @@ impl Followed {
         }
     }
 
-    /// Answers the oldest question with what was typed. Whether that counts is seen by the event.
-    async fn answer_question(&self, link: &Link, line: &str) -> Result<Option<Piece>> {
+    /// Answers the oldest question with what was typed. That it counts is seen by the event.
+    async fn answer_question(&self, link: &mut Link, line: &str) -> Result<Option<Piece>> {
         let Some(question) = self.view.questions.first() else { return Ok(None) };
         let Some(decision) = decision(line).filter(|decision| question.options.contains(decision)) else {
             return Ok(Some(Piece::Line(Tone::Note, options(question))));
         };
         let approval_id = question.approval_id.clone();
         let params = RespondApprovalParams { approval_id, decision, message: None };
-        tell::<RespondApproval>(&link.client, &params).await?;
-        Ok(None)
+        match link.call::<RespondApproval>(&params).await {
+            Ok(_) => Ok(None),
+            Err(ClientError::Rpc(error)) => Ok(Some(Piece::Line(Tone::Failure, one_line(&error.message)))),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns the last text that the assistant said after the question.

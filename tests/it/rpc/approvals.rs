@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Daemon, Home};
+use crate::harness::{Client, Daemon, Home, bounded};
 use crate::model_server::ModelServer;
 
 /// A reply that calls a tool, as often as it is asked for.
@@ -158,7 +158,8 @@ async fn a_question_outlives_every_client() {
     let (session, question) = asked(&daemon, &mut client).await;
     drop(client);
     let mut next = daemon.connect().await;
-    while next.ok("get_state", json!({"sessionId": session})).await["clients"] != 0 {}
+    let gone = async { while next.ok("get_state", json!({"sessionId": session})).await["clients"] != 0 {} };
+    bounded("the end of the client", gone).await;
     let attached = next.ok("attach", json!({"sessionId": session})).await;
     assert_eq!(attached["snapshot"]["questions"][0]["approvalId"], question["approvalId"]);
     next.ok("respond_approval", respond(&question, "deny")).await;
@@ -256,6 +257,24 @@ async fn a_question_survives_an_ordered_stop_and_can_be_denied() {
     assert_eq!(server.requests().len(), 1);
 }
 
+#[tokio::test]
+async fn a_session_that_could_not_be_loaded_is_tried_again() {
+    let server = ModelServer::replies(json!([calls()]));
+    let mut daemon = Daemon::start(Home::with_models(&server));
+    let mut client = daemon.connect().await;
+    let (_, question) = asked(&daemon, &mut client).await;
+    daemon.kill();
+    let file = daemon.home().session_files().pop().unwrap();
+    let aside = file.with_extension("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    daemon.restart();
+    let mut client = daemon.connect().await;
+    assert_eq!(client.ok("list_approvals", json!({})).await["approvals"], json!([]));
+    std::fs::rename(&aside, &file).unwrap();
+    let listed = client.ok("list_approvals", json!({})).await["approvals"].clone();
+    assert_eq!(listed[0]["approvalId"], question["approvalId"]);
+}
+
 /// A crash after an answer is on disk, and before the run has gone on, does not ask again.
 #[tokio::test]
 async fn an_answer_survives_a_kill() {
@@ -283,14 +302,17 @@ async fn a_tool_cannot_answer_for_a_person() {
     let daemon = Daemon::start(Home::with_models(&server));
     let mut client = daemon.connect().await;
     let (_, question) = asked(&daemon, &mut client).await;
-    let answer = loop {
-        match std::fs::read_to_string(daemon.home().cwd().join("answered")) {
-            Ok(text) if text.ends_with('\n') => break text,
-            _ => tokio::task::yield_now().await,
+    let answer = async {
+        loop {
+            match std::fs::read_to_string(daemon.home().cwd().join("answered")) {
+                Ok(text) if text.ends_with('\n') => break text,
+                _ => tokio::task::yield_now().await,
+            }
+            // Gives the tool time, and shows that the question still waits.
+            assert_eq!(client.ok("get_state", json!({})).await["status"], "asking");
         }
-        // Gives the tool time, and shows that the question still waits.
-        assert_eq!(client.ok("get_state", json!({})).await["status"], "asking");
     };
+    let answer = bounded("the tool's answer", answer).await;
     assert!(answer.contains("comes from a person"), "{answer}");
     client.ok("respond_approval", respond(&question, "deny")).await;
     assert_eq!(reason(&mut client).await, "maxTurns");

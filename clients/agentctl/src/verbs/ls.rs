@@ -140,6 +140,7 @@ pub(crate) fn status_word(status: SessionStatus) -> &'static str {
         SessionStatus::RetryWait => "retry",
         SessionStatus::Asking => "asking",
         SessionStatus::Stopping => "stopping",
+        SessionStatus::Unknown => "?",
     }
 }
 

@@ -540,10 +540,11 @@ async fn what_the_user_types_answers_the_question() {
     let script = async {
         daemon.event(asks(&["once", "deny"])).await;
         catch_up().await;
-        for line in ["perhaps", "session", "y"] {
+        for line in ["perhaps", "session", "y", "y"] {
             typed.send(line.to_owned()).await.expect("typed");
         }
-        let (_, params) = daemon.expect("respond_approval").await;
+        daemon.refuse("respond_approval", -32010, "forbidden", "not from you").await;
+        let params = daemon.answer("respond_approval", json!({})).await;
         assert_eq!(params, json!({"approvalId": "s.0b", "decision": "once"}));
         daemon.event(resolved("once")).await;
         daemon.settle("done").await;
@@ -551,5 +552,6 @@ async fn what_the_user_types_answers_the_question() {
     let (exit, ()) = tokio::join!(work, script);
     assert_eq!(exit.expect("no failure"), Exit::Done);
     let hint = "  type yes, no\n";
-    assert_eq!(err.text(), format!("? Go on? (question 0b)\n{hint}{hint}{hint}answered once by zed: why not\n"));
+    let expected = format!("? Go on? (question 0b)\n{hint}{hint}{hint}not from you\nanswered once by zed: why not\n");
+    assert_eq!(err.text(), expected);
 }

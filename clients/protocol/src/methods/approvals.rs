@@ -75,6 +75,10 @@ pub enum Resolution {
     Deny,
     /// Nobody answered: what it was about has ended, because the run was aborted.
     Cancelled,
+    /// A word of a later version.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 impl Resolution {
@@ -86,6 +90,7 @@ impl Resolution {
             Self::Always => "always",
             Self::Deny => "deny",
             Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -140,4 +145,22 @@ pub struct RespondApprovalParams {
     /// A remark that is kept with the answer and shown to the other clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::ListEvent;
+
+    /// A client that is older than the daemon reads the rest all the same.
+    #[test]
+    fn words_of_a_later_version_are_read() {
+        let resolution: Resolution = serde_json::from_value(json!("forwarded")).expect("it is read");
+        assert_eq!(resolution, Resolution::Unknown);
+        let event = json!({"type": "session_status", "sessionId": "s", "status": "dreaming"});
+        let event: ListEvent = serde_json::from_value(event).expect("it is read");
+        assert!(matches!(event, ListEvent::SessionStatus { status: SessionStatus::Unknown, .. }), "{event:?}");
+    }
 }

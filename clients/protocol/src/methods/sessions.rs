@@ -169,4 +169,8 @@ pub enum SessionStatus {
     Asking,
     /// A run is being stopped.
     Stopping,
+    /// A word of a later version.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
