@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::client::{Client, until};
 use super::fake::Fake;
-use crate::constants::STUCK_CLIENT_LIMIT;
+use crate::constants::{STUCK_CLIENT_LIMIT, WRITE_BATCH_BYTES};
 
 #[tokio::test]
 async fn a_slow_client_goes_on_from_a_snapshot() {
@@ -144,17 +144,22 @@ async fn a_client_is_given_up_only_when_much_is_held_for_it_for_long() {
 async fn a_snapshot_of_an_attachment_does_not_overtake_the_next_one() {
     let fake = Fake::new(300);
     let session = fake.load("s1", "e1");
+    session.stream(["x".repeat(2 * WRITE_BATCH_BYTES).as_str()]);
     let mut client = Client::connect_with(&fake.server(), &fake.tasks, 64);
     client.ask("attach", json!({"sessionId": "s1"})).await;
     until(|| session.log().len() == 1).await;
     // It falls behind before it has read its first answer, and attaches again.
     session.stream(["a"; 50]);
-    client.ask("clear_queue", json!({})).await;
+    // A snapshot is made from the first of these answers on, and they are so large that it is there before the last.
+    for _ in 0..3 {
+        client.ask("get_last_assistant_text", json!({})).await;
+    }
     client.ask("attach", json!({})).await;
-    until(|| session.log().len() == 3).await;
+    until(|| session.log().len() == 5).await;
     let last = session.stream(["b"; 10]);
-    client.answer().await;
-    client.answer().await;
+    for _ in 0..4 {
+        client.answer().await;
+    }
     let cursor = client.answer().await["result"]["seq"].as_u64().unwrap();
     assert!(cursor < last);
     assert!(client.events.iter().all(|event| event["seq"].as_u64().unwrap() <= cursor), "{:?}", client.events);
