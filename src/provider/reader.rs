@@ -41,12 +41,14 @@ pub struct Reader<D> {
     events: u64,
     /// The body, where it is one JSON value.
     whole: Vec<u8>,
+    /// The response is complete.
+    is_done: bool,
 }
 
 impl<D: Decode> Reader<D> {
     /// Returns a reader at the start of a body.
     pub fn new(decoder: D) -> Self {
-        Self { sse: SseParser::new(), decoder, events: 0, whole: Vec::new() }
+        Self { sse: SseParser::new(), decoder, events: 0, whole: Vec::new(), is_done: false }
     }
 
     /// Takes the next bytes; what they mean is added to `out`.
@@ -72,6 +74,7 @@ impl<D: Decode> Reader<D> {
         if let (Ok(Flow::More | Flow::Aside), Err(error)) = (&flow, pushed) {
             return Err(too_large(error));
         }
+        self.is_done |= matches!(flow, Ok(Flow::Done));
         flow
     }
 
@@ -92,9 +95,11 @@ impl<D: Decode> Reader<D> {
     /// # Errors
     /// When it is not complete, or unusable.
     pub fn end(self, cut: Option<ProviderError>, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        let Self { sse, mut decoder, whole, .. } = self;
+        let Self { sse, mut decoder, whole, is_done, .. } = self;
         let mut last = Ok(Flow::More);
-        if cut.is_none() && whole.is_empty() {
+        if is_done {
+            // What follows the end in the same piece is of no interest either.
+        } else if cut.is_none() && whole.is_empty() {
             sse.finish(|event| {
                 // The last event of a body that ended in order may lack its blank line. Half an event is no event.
                 if event.data.trim() == "[DONE]" || is_json(event.data) {

@@ -207,6 +207,17 @@ fn check_sse(bytes: &[u8], expected: &[&str]) {
     }
 }
 
+/// Not even when it comes in the same piece, and the blank line after it is missing.
+#[test]
+fn what_follows_the_end_of_a_response_means_nothing() {
+    let said = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\
+        \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n";
+    let more = format!("{said}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":9}}}}\n");
+    let whole = read(Dialect::Chat, [said.as_bytes()], false);
+    assert_eq!(read(Dialect::Chat, [more.as_bytes()], false), whole);
+    assert_eq!(read(Dialect::Chat, more.as_bytes().chunks(1), false), whole);
+}
+
 #[test]
 fn a_byte_order_mark_at_the_start_is_no_panic() {
     check_sse(b"\xef\xbb\xbfdata: a\n\n", &["a"]);
