@@ -168,6 +168,10 @@ pub const JOURNAL_DIR: &str = "journal";
 pub const OUTPUTS_DIR: &str = "outputs";
 /// Folder of the records of files that tools are overwriting in place, in the state directory.
 pub const OVERWRITES_DIR: &str = "overwrites";
+/// Decisions about which folders are trusted, in the state directory.
+pub const TRUST_FILE: &str = "trust.json";
+/// Most of that file, in bytes: some ten thousand decisions.
+pub const MAX_TRUST_BYTES: u64 = 2 * 1024 * 1024;
 /// Models that the user configured, in the configuration directory and in pi's.
 pub const MODELS_FILE: &str = "models.json";
 /// pi's settings, in its directory.

@@ -12,6 +12,7 @@ use crate::store::index::Index;
 use crate::store::session_file::Writer;
 use crate::tasks::Tasks;
 use crate::tools::{FileLocks, ToolRegistry};
+use crate::trust::TrustStore;
 
 /// The parts of the daemon that sessions share.
 pub struct Services {
@@ -31,6 +32,8 @@ pub struct Services {
     pub writer: Arc<Writer>,
     /// Lets one edit at a time change a file.
     pub file_locks: FileLocks,
+    /// Knows which folders are trusted.
+    pub trust: TrustStore,
     /// Lists sessions.
     pub index: Index,
     /// Numbers the changes of that list.
@@ -61,6 +64,7 @@ impl Services {
             spawner: Spawner::new(spawner)?,
             writer: Writer::new(config.paths.owners_dir(), program, Some(config.paths.socket.clone())),
             file_locks: FileLocks::default(),
+            trust: TrustStore::new(&config.paths.state_dir),
             index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()], list_log.clone()),
             list_log,
             ring_budget: RingBudget::new(RING_BUDGET_BYTES),

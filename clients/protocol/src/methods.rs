@@ -25,6 +25,7 @@ mod run;
 mod sessions;
 mod settings;
 mod state;
+mod trust;
 
 pub use approvals::*;
 pub use attach::*;
@@ -33,6 +34,7 @@ pub use run::*;
 pub use sessions::*;
 pub use settings::*;
 pub use state::*;
+pub use trust::*;
 
 /// One method of the wire.
 pub trait Method {

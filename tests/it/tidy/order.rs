@@ -7,7 +7,8 @@ use super::{assert_none, read, rust_files};
 /// `*` stands for any one name. Modules of one row may use each other.
 const ORDER: &[&[&str]] = &[
     &["constants"],
-    &["clock", "tasks"],
+    &["clock", "own_file", "tasks"],
+    &["trust"],
     &["config::env", "config::settings"],
     &["config"],
     &["session"],
@@ -57,6 +58,7 @@ const ORDER: &[&[&str]] = &[
 
 /// Modules without `async`, files, sockets, clocks, environment and randomness: those are passed in as values.
 const PURE: &[&str] = &[
+    "trust::decisions",
     "config::env",
     "config::settings",
     "session",

@@ -27,6 +27,7 @@ use crate::store::session_file::Writer;
 use crate::supervisor::{NewSession, Supervisor};
 use crate::tasks::Tasks;
 use crate::tools::{FileLocks, ToolRegistry};
+use crate::trust::TrustStore;
 
 /// One daemon.
 pub(super) struct World {
@@ -137,6 +138,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
         spawner: spawner.clone(),
         writer: Writer::new(config.paths.owners_dir(), "test", None),
         file_locks: FileLocks::default(),
+        trust: TrustStore::new(&config.paths.state_dir),
         index: index.clone(),
         list_log: list_log.clone(),
         ring_budget: budget.clone(),
