@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use agentd_protocol::methods::Mode;
+
 /// Largest message a client may send, in bytes: a prompt with a few full-size images fits, a runaway writer does not.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// Most messages in a session's queues.
@@ -35,6 +37,8 @@ pub const MAX_WAITING_REQUESTS: usize = 1024;
 pub const MAX_UNSENT_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Requests that wait in a session's mailbox; when it is full, connections wait and so stop reading.
 pub const SESSION_MAILBOX: usize = 64;
+/// What tools may do without a question unless the session or the settings say otherwise.
+pub const DEFAULT_MODE: Mode = Mode::Full;
 /// Most turns of one run unless the session says otherwise.
 pub const DEFAULT_MAX_TURNS: u32 = 50;
 /// Bytes of encoded events held for replay over all sessions.

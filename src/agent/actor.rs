@@ -205,6 +205,7 @@ impl SessionActor {
             notices: opening.notices,
             unrecovered: opening.unrecovered,
         };
+        actor.machine.set_own_folders(Arc::clone(&actor.services.own_folders));
         actor.tell_machine_model();
         actor.facts.set_questions(actor.published.questions.clone());
         actor

@@ -16,8 +16,8 @@ use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{
     AttachResult, ClientRef, CycleModelResult, CycleThinkingLevelResult, Decision, Empty,
     GetAvailableThinkingLevelsResult, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, IfBusy, PromptResult, Queue, QueueMode, Resolution, SessionState, SessionStats, SteerWhen, View,
-    WaitResult,
+    GetMessagesResult, IfBusy, Mode, PromptResult, Queue, QueueMode, Resolution, SessionState, SessionStats, SteerWhen,
+    View, WaitResult,
 };
 use agentd_protocol::model::Model;
 use agentd_protocol::{ApprovalId, Cursor, EntryId, Seq, SessionId};
@@ -214,6 +214,8 @@ pub(crate) enum Command {
     GetThinkingLevels(Reply<GetAvailableThinkingLevelsResult>),
     /// Chooses the next model.
     CycleModel(Reply<CycleModelResult>),
+    /// Chooses what tools may do without a question.
+    SetMode(Mode, Reply<Empty>),
     /// Chooses whether failed requests are tried again.
     SetAutoRetry(bool, Reply<Empty>),
     /// Chooses how steering is taken out of its queue.
@@ -375,6 +377,8 @@ impl SessionHandle {
         thinking_levels() -> GetAvailableThinkingLevelsResult = GetThinkingLevels;
         /// Chooses the next model that can be used.
         cycle_model() -> CycleModelResult = CycleModel;
+        /// Chooses what tools may do without a question.
+        set_mode(mode: Mode) -> Empty = SetMode;
         /// Chooses whether failed requests are tried again.
         set_auto_retry(enabled: bool) -> Empty = SetAutoRetry;
         /// Chooses how steering is taken out of its queue.

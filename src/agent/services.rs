@@ -1,5 +1,6 @@
 //! What every session actor uses of the daemon.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::clock;
@@ -11,6 +12,7 @@ use crate::ring::{ListLog, RingBudget};
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
 use crate::tasks::Tasks;
+use crate::tools::places::canonical;
 use crate::tools::{FileLocks, ToolRegistry};
 use crate::trust::TrustStore;
 
@@ -30,6 +32,8 @@ pub struct Services {
     pub spawner: Spawner,
     /// Says who writes the session files.
     pub writer: Arc<Writer>,
+    /// Folders of agentd's own settings and records, canonical.
+    pub own_folders: Arc<[PathBuf]>,
     /// Lets one edit at a time change a file.
     pub file_locks: FileLocks,
     /// Knows which folders are trusted.
@@ -63,6 +67,9 @@ impl Services {
             tools: Arc::new(ToolRegistry::builtin()),
             spawner: Spawner::new(spawner)?,
             writer: Writer::new(config.paths.owners_dir(), program, Some(config.paths.socket.clone())),
+            own_folders: [&config.paths.config_dir, &config.paths.state_dir, &config.paths.runtime_dir]
+                .map(|folder| canonical(folder))
+                .into(),
             file_locks: FileLocks::default(),
             trust: TrustStore::new(&config.paths.state_dir),
             index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()], list_log.clone()),

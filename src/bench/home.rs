@@ -117,6 +117,7 @@ impl Home {
             ("XDG_RUNTIME_DIR", at("run")),
             ("PI_CODING_AGENT_DIR", at("none")),
             ("AGENTD_LOCAL_MODELS", "0".into()),
+            ("AGENTD_MODE", "full".into()),
         ]
     }
 

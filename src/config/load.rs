@@ -5,11 +5,13 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use agentd_protocol::methods::Mode;
 use agentd_protocol::paths::Lookup;
 
 use super::paths::Paths;
 use super::settings::{
     Durability, ImageSettings, LocalModels, PiSettings, ProviderClocks, RequireRead, RetrySettings, SettingError,
+    mode_from_env,
 };
 use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub images: ImageSettings,
     /// Which files sessions may change without reading them first.
     pub require_read: RequireRead,
+    /// What the tools of sessions that name no mode may do without a question.
+    pub mode: Mode,
     /// When writes are forced to the disk.
     pub durability: Durability,
     /// What in the files could not be used, for the log. None of it stops the daemon.
@@ -79,6 +83,7 @@ pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         provider_clocks: ProviderClocks::default().with_pi(&pi_settings).with_env(&get)?,
         images: ImageSettings::default().with_pi(&pi_settings),
         require_read: RequireRead::from_env(&get)?,
+        mode: mode_from_env(&get)?,
         durability: Durability::from_env(&get)?,
         notices,
         paths,

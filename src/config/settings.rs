@@ -4,11 +4,12 @@
 use core::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use agentd_protocol::methods::Mode;
 use serde::Deserialize;
 
 use crate::constants::{
-    MAX_RETRIES, MAX_RETRY_DELAY, PROVIDER_CONNECT_TIMEOUT, PROVIDER_FIRST_EVENT_TIMEOUT, PROVIDER_IDLE_TIMEOUT,
-    RETRY_BASE_DELAY,
+    DEFAULT_MODE, MAX_RETRIES, MAX_RETRY_DELAY, PROVIDER_CONNECT_TIMEOUT, PROVIDER_FIRST_EVENT_TIMEOUT,
+    PROVIDER_IDLE_TIMEOUT, RETRY_BASE_DELAY,
 };
 
 /// How failed requests to a model are tried again.
@@ -136,6 +137,12 @@ impl RequireRead {
         };
         Ok(parse_env(get, "AGENTD_REQUIRE_READ", "changed or off", parse)?.unwrap_or_default())
     }
+}
+
+/// Reads `AGENTD_MODE`: the mode of sessions that name none.
+pub(super) fn mode_from_env(get: &dyn Fn(&str) -> Option<String>) -> Result<Mode, SettingError> {
+    let found = parse_env(get, "AGENTD_MODE", "read-only, ask, auto-edit or full", Mode::from_word)?;
+    Ok(found.unwrap_or(DEFAULT_MODE))
 }
 
 /// Where servers of models on this machine are looked for.
@@ -392,6 +399,13 @@ mod tests {
         assert_eq!(RequireRead::from_env(&env(&[("AGENTD_REQUIRE_READ", "off")])), Ok(RequireRead::Off));
         let error = RequireRead::from_env(&env(&[("AGENTD_REQUIRE_READ", "always")])).unwrap_err();
         assert_eq!(error.to_string(), r#"AGENTD_REQUIRE_READ is "always", but must be changed or off"#);
+    }
+
+    #[test]
+    fn the_mode_is_one_of_the_four() {
+        assert_eq!(mode_from_env(&env(&[])), Ok(DEFAULT_MODE));
+        assert_eq!(mode_from_env(&env(&[("AGENTD_MODE", "auto-edit")])), Ok(Mode::AutoEdit));
+        assert_eq!(mode_from_env(&env(&[("AGENTD_MODE", "AutoEdit")])).unwrap_err().name, "AGENTD_MODE");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Settings of a session that pi's format has no entry for. They must outlive the daemon: a session that may not write
 //! stays so.
 
-use agentd_protocol::methods::QueueMode;
+use agentd_protocol::methods::{Mode, QueueMode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,6 +19,9 @@ pub struct StoredSettings {
     /// Most turns of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
+    /// What tools may do without a question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// How steering is taken out of its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steering_mode: Option<QueueMode>,
@@ -49,6 +52,7 @@ impl StoredSettings {
         Self {
             tools: self.tools.or(before.tools),
             max_turns: self.max_turns.or(before.max_turns),
+            mode: self.mode.or(before.mode),
             steering_mode: self.steering_mode.or(before.steering_mode),
             follow_up_mode: self.follow_up_mode.or(before.follow_up_mode),
             auto_retry: self.auto_retry.or(before.auto_retry),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::Question;
+use agentd_protocol::methods::{Mode, Question};
 use agentd_protocol::{Epoch, SessionId};
 use uuid::Uuid;
 
@@ -38,8 +38,8 @@ pub struct NewSession {
     pub name: Option<String>,
     /// Names of the tools it may use; the default set when `None`.
     pub tools: Option<Vec<String>>,
-    /// Permission mode; only `full` can be had yet.
-    pub mode: Option<String>,
+    /// What its tools may do without a question; what the settings say when `None`.
+    pub mode: Option<Mode>,
     /// Most turns of one run.
     pub max_turns: Option<u32>,
     /// Path of the session it comes from.
@@ -122,6 +122,7 @@ impl Supervisor {
         let mut retry = self.0.services.config.retry;
         retry.enabled = stored.auto_retry.unwrap_or(retry.enabled);
         let settings = MachineSettings {
+            mode: stored.mode.unwrap_or(self.0.services.config.mode),
             max_turns: stored.max_turns.unwrap_or(DEFAULT_MAX_TURNS),
             retry,
             steering_mode: stored.steering_mode.unwrap_or_default(),
@@ -149,12 +150,6 @@ fn check(new: &NewSession, tools: &ToolRegistry) -> Result<(), SupervisorError> 
     let invalid = |param, message: String| Err(SupervisorError::InvalidParam { param, message });
     if !new.cwd.is_absolute() {
         return invalid("cwd", format!("{} is not an absolute path", new.cwd.display()));
-    }
-    if let Some(mode) = new.mode.as_deref().filter(|mode| *mode != "full") {
-        return invalid(
-            "mode",
-            format!("mode {mode:?} cannot be had yet: tools run unconfined, which is mode \"full\""),
-        );
     }
     if let Some(turns) = new.max_turns.filter(|turns| !(1..=MAX_MAX_TURNS).contains(turns)) {
         return invalid("maxTurns", format!("{turns} is not between 1 and {MAX_MAX_TURNS}"));
@@ -187,14 +182,15 @@ fn first_entries(new: &NewSession, model: &ModelChoice) -> Vec<EntryBody> {
         entries.push(EntryBody::ModelChange { provider: spec.model.provider.clone(), model_id: spec.model.id.clone() });
         entries.push(EntryBody::ThinkingLevelChange(*level));
     }
-    if new.tools.is_some() || new.max_turns.is_some() {
-        entries.push(stored(new).entry());
+    let stored = stored(new);
+    if stored != StoredSettings::default() {
+        entries.push(stored.entry());
     }
     entries
 }
 
 fn stored(new: &NewSession) -> StoredSettings {
-    StoredSettings { tools: new.tools.clone(), max_turns: new.max_turns, ..StoredSettings::default() }
+    StoredSettings { tools: new.tools.clone(), max_turns: new.max_turns, mode: new.mode, ..StoredSettings::default() }
 }
 
 fn settings(new: NewSession, model: ModelChoice) -> SessionSettings {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::known_files::KnownFiles;
 use super::locks::FileLocks;
 use crate::exec::Spawner;
+pub use crate::permissions::policy::EffectClass;
 
 /// Where and with what a tool call runs.
 #[derive(Clone, Debug)]
@@ -87,18 +88,4 @@ impl ToolOutput {
         let output = Self::text(text).with_details(Value::Object(Map::new()));
         Self { is_error: true, ..output }
     }
-}
-
-/// What a tool can do to the world, for permission rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EffectClass {
-    /// Looks at files.
-    Read,
-    /// Changes files.
-    Write,
-    /// Runs commands: anything. Also the class of tools that nothing is known of.
-    Exec,
-    /// Talks to the network.
-    Net,
 }

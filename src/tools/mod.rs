@@ -24,6 +24,7 @@ mod node_error;
 mod open;
 mod overwrite;
 mod paths;
+pub(crate) mod places;
 mod prompt_images;
 mod read;
 mod registry;

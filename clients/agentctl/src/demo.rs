@@ -12,8 +12,8 @@ use agentd_protocol::SessionId;
 use agentd_protocol::connect;
 use agentd_protocol::event::{Event, EventParams};
 use agentd_protocol::methods::{
-    Abort, Attach, AttachParams, DaemonStatus, Empty, GetDaemonStatus, ListSessions, ListSessionsParams, NewSession,
-    NewSessionParams, Prompt, PromptParams, RunEnd, SessionParams,
+    Abort, Attach, AttachParams, DaemonStatus, Empty, GetDaemonStatus, ListSessions, ListSessionsParams, Mode,
+    NewSession, NewSessionParams, Prompt, PromptParams, RunEnd, SessionParams,
 };
 use anyhow::{Context, Result, bail};
 
@@ -74,6 +74,7 @@ async fn meet(mut a: Link, mut b: Link, console: &Console) -> Result<(Pair, Daem
         cwd: Some(cwd),
         model: Some(MODEL.to_owned()),
         name: Some("demo".to_owned()),
+        mode: Some(Mode::Full),
         ..NewSessionParams::default()
     };
     let session = a.call::<NewSession>(&params).await?.session_id;
@@ -92,7 +93,10 @@ fn introduce(console: &mut Console, status: &DaemonStatus, was_running: bool) ->
     let daemon = if was_running { "The daemon runs already" } else { "A daemon was started" };
     let lines = [
         "agentd demo: a built-in script plays the model, so no key and no network are needed.".to_owned(),
-        format!("The tools are real: they run in {}, with your rights, unconfined.", console.cwd.display()),
+        format!(
+            "The tools are real: they run in {}, with your rights, unconfined and unasked (mode full).",
+            console.cwd.display()
+        ),
         format!("{daemon}: pid {}, socket {}.", status.pid, status.socket),
         "Two clients, A and B, are attached to one session. Each row is shown once both were told of it.".to_owned(),
         String::new(),

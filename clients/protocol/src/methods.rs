@@ -21,6 +21,7 @@ use crate::model::Model;
 mod approvals;
 mod attach;
 mod daemon;
+mod permissions;
 mod run;
 mod sessions;
 mod settings;
@@ -30,6 +31,7 @@ mod trust;
 pub use approvals::*;
 pub use attach::*;
 pub use daemon::*;
+pub use permissions::*;
 pub use run::*;
 pub use sessions::*;
 pub use settings::*;
@@ -173,6 +175,9 @@ methods! {
     /// Chooses the next model that can be used with the session's keys; after the last comes the first. The demo model
     /// is never chosen.
     CycleModel = "cycle_model", Session, false, SessionParams => CycleModelResult;
+    /// Chooses what the session's tools may do without a question; kept with the session. It holds from the next tool
+    /// call on.
+    SetMode = "set_mode", Session, false, SetModeParams => Empty;
     /// Chooses whether failed requests of the session are tried again; kept with the session.
     SetAutoRetry = "set_auto_retry", Session, false, SetAutoRetryParams => Empty;
     /// Chooses how steering is taken out of its queue; kept with the session.

@@ -52,6 +52,9 @@ impl SessionActor {
             Command::CycleThinkingLevel(reply) => self.cycle_thinking_level(reply),
             Command::GetThinkingLevels(reply) => self.answer_read(reply, |actor| Ok(actor.thinking_levels())),
             Command::CycleModel(reply) => self.cycle_model(reply),
+            Command::SetMode(mode, reply) => {
+                self.store_settings(StoredSettings { mode: Some(mode), ..StoredSettings::default() }, reply);
+            }
             Command::SetAutoRetry(enabled, reply) => {
                 self.store_settings(StoredSettings { auto_retry: Some(enabled), ..StoredSettings::default() }, reply);
             }

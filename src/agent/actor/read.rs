@@ -34,6 +34,7 @@ impl SessionActor {
             leaf_id: self.tree.leaf().cloned(),
             tools: self.settings.tools.clone(),
             max_turns: settings.max_turns,
+            mode: Some(settings.mode),
             env_source: self.settings.env.source(),
             confinement: CONFINEMENT.to_owned(),
             interrupted: self.published.is_interrupted,

@@ -17,6 +17,7 @@ use super::images;
 use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
+use crate::permissions::policy::CheckedCall;
 use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput};
 
 /// Result of a call that did not end when it was stopped, or never began (pi's words).
@@ -39,6 +40,8 @@ pub(super) struct LiveTool {
 
 /// What a tool's task says. The call is named by the entry of its result, which no other call ever has.
 pub(super) enum ToolMessage {
+    /// What the gate looks at was found, or the call cannot run.
+    Checked(EntryId, Box<Result<CheckedCall, ToolOutput>>),
     /// It prints.
     Progress(EntryId, Progress),
     /// It has ended, after so long. Boxed: a channel holds room for dozens of messages, in every session.
@@ -54,11 +57,29 @@ impl LiveTool {
 
 impl SessionActor {
     pub(super) fn validate_tool(&mut self, start: &Arc<ToolStart>) {
-        let verdict = match self.invocation(start) {
-            Ok(_) => Ok(()),
-            Err(output) => Err(tool_end(output, None)),
+        let call = start.entry_id.clone();
+        let invocation = match self.invocation(start) {
+            Ok(invocation) => invocation,
+            Err(output) => return self.on_checked(call, Err(output)),
         };
-        self.feed(Input::ToolValidated { call: start.entry_id.clone(), verdict });
+        if !self.machine.policy().needs_places() {
+            let (effect, args) = (invocation.effect(), invocation.arguments().clone());
+            let checked = CheckedCall { effect, args, places: Vec::new(), cwd: self.settings.cwd.clone() };
+            return self.on_checked(call, Ok(checked));
+        }
+        let (cwd, env, tools) = (self.settings.cwd.clone(), self.tool_env(), Arc::clone(&self.services.tools));
+        let cancel = self.services.tasks.cancel_token().child_token();
+        let out = self.tool_messages.0.clone();
+        drop(self.services.tasks.spawn("tool check", async move {
+            let checked = tools.check(&invocation, &cwd, &env, &cancel).await;
+            // The actor may be gone, and with it whoever wants to know.
+            drop(out.send(ToolMessage::Checked(call, Box::new(checked))).await);
+        }));
+    }
+
+    fn on_checked(&mut self, call: EntryId, checked: Result<CheckedCall, ToolOutput>) {
+        let verdict = checked.map_err(|output| tool_end(output, None));
+        self.feed(Input::ToolValidated { call, verdict });
     }
 
     fn invocation(&self, start: &ToolStart) -> Result<ToolInvocation, ToolOutput> {
@@ -156,6 +177,7 @@ impl SessionActor {
 
     pub(super) fn on_tool_message(&mut self, message: ToolMessage) {
         match message {
+            ToolMessage::Checked(call, checked) => self.on_checked(call, *checked),
             ToolMessage::Progress(call, progress) => self.on_progress(&call, progress),
             ToolMessage::Ended(call, output, ran) => {
                 // What it printed last comes before its end.
@@ -268,6 +290,7 @@ mod tests {
         let mut printed = 0;
         loop {
             match messages.recv().await.expect("a call ends") {
+                ToolMessage::Checked(..) => panic!("it was checked before"),
                 ToolMessage::Progress(..) => printed += 1,
                 ToolMessage::Ended(_, output, _) => return (printed, *output),
             }

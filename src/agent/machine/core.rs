@@ -1,7 +1,10 @@
 //! The machine's state, and which function takes which input.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::{Decision, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
+use agentd_protocol::methods::{Decision, Mode, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
 use agentd_protocol::{EntryId, SessionId};
 
 use super::effect::{Cut, Effect, NewEntry, Outcome};
@@ -10,6 +13,7 @@ use super::queue::{Line, QueuedMessage, Queues};
 use super::tools::ToolBatch;
 use crate::agent::event::{Event, MessageEntry};
 use crate::config::RetrySettings;
+use crate::permissions::policy::{Policy, Rules};
 use crate::permissions::questions::QuestionBook;
 use crate::session::entry::EntryBody;
 use crate::session::settings::StoredSettings;
@@ -18,6 +22,8 @@ use crate::session::tree::SessionTree;
 /// Settings of a session that its machine obeys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSettings {
+    /// What tools may do without a question.
+    pub mode: Mode,
     /// Most turns of one run.
     pub max_turns: u32,
     /// When failed requests are tried again.
@@ -49,6 +55,8 @@ pub struct Machine {
     /// How many messages at the front of the steering queue go to the model at the next chance, whatever the mode.
     pub(super) urgent: usize,
     pub(super) questions: QuestionBook,
+    rules: Arc<Rules>,
+    own_folders: Arc<[PathBuf]>,
     pub(super) run: Option<Run>,
     pub(super) effects: Vec<Effect>,
     waiting: Vec<ReplyId>,
@@ -179,6 +187,8 @@ impl Machine {
             queues,
             urgent: 0,
             questions: QuestionBook::default(),
+            rules: Arc::default(),
+            own_folders: Arc::default(),
             run: None,
             effects: Vec::new(),
             waiting: Vec::new(),
@@ -231,6 +241,21 @@ impl Machine {
         self.model = model;
     }
 
+    /// Says which folders hold agentd's own files (see [`Policy::own_folders`]).
+    pub fn set_own_folders(&mut self, folders: Arc<[PathBuf]>) {
+        self.own_folders = folders;
+    }
+
+    /// Returns what decides about tool calls from now on.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            mode: self.settings.mode,
+            rules: Arc::clone(&self.rules),
+            grants: Vec::new(),
+            own_folders: Arc::clone(&self.own_folders),
+        }
+    }
+
     /// Obeys settings from now on.
     pub fn configure(&mut self, set: &StoredSettings) {
         self.settings = self.settings_with(set);
@@ -243,6 +268,7 @@ impl Machine {
 
     fn settings_with(&self, set: &StoredSettings) -> MachineSettings {
         let mut settings = self.settings.clone();
+        settings.mode = set.mode.unwrap_or(settings.mode);
         settings.max_turns = set.max_turns.unwrap_or(settings.max_turns);
         settings.retry.enabled = set.auto_retry.unwrap_or(settings.retry.enabled);
         settings.steering_mode = set.steering_mode.unwrap_or(settings.steering_mode);

@@ -9,6 +9,7 @@ use agentd_protocol::{ApprovalId, EntryId};
 
 use super::failure::Untold;
 use super::queue::Queues;
+use crate::permissions::policy::CheckedCall;
 use crate::permissions::questions::Unanswerable;
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
@@ -109,8 +110,8 @@ pub enum Input {
     ToolValidated {
         /// The call: the entry that its result will be.
         call: EntryId,
-        /// Nothing, or the result that says what is wrong with it.
-        verdict: Result<(), ToolEnd>,
+        /// What the gate looks at, or the result that says what is wrong with the call.
+        verdict: Result<CheckedCall, ToolEnd>,
     },
     /// A tool call has ended.
     ToolFinished {

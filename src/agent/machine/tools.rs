@@ -10,7 +10,7 @@ use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Effect, NewEntry};
 use super::input::ToolEnd;
 use crate::agent::event::{Event, MessageEntry, ToolStart};
-use crate::permissions::policy;
+use crate::permissions::policy::{Ask, CheckedCall, Reason, Verdict, decide};
 use crate::session::entry::EntryBody;
 
 /// What a call that never ran is answered with when the run is stopped.
@@ -105,21 +105,34 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_tool_validated(&mut self, moment: Moment<'_>, id: &EntryId, verdict: Result<(), ToolEnd>) {
+    pub(super) fn on_tool_validated(
+        &mut self,
+        moment: Moment<'_>,
+        id: &EntryId,
+        verdict: Result<CheckedCall, ToolEnd>,
+    ) {
         let stopping = self.is_stopping();
         let Phase::Tools(batch) = &mut self.phase else { return };
         let Some(call) = batch.open(id).filter(|call| matches!(call.state, CallState::Validating)) else { return };
         match verdict {
             Err(end) => self.finish_call(moment, id, end),
-            Ok(()) if stopping => self.finish_call(moment, id, never_ran(ABORTED)),
-            Ok(()) => match policy::decide(&call.start.name) {
-                policy::Verdict::Allow => {
-                    call.state = CallState::Running;
-                    let start = Arc::clone(&call.start);
-                    self.effects.push(Effect::StartTool(start));
+            Ok(_) if stopping => self.finish_call(moment, id, never_ran(ABORTED)),
+            Ok(checked) => {
+                let start = Arc::clone(&call.start);
+                match decide(&self.policy(), &checked.view(&start.name)) {
+                    Verdict::Allow => self.start_call(id),
+                    Verdict::Deny(Reason(why)) => self.finish_call(moment, id, never_ran(&denied(&why))),
+                    Verdict::Ask(Ask { reason, .. }) => self.finish_call(moment, id, never_ran(&unasked(&reason))),
                 }
-            },
+            }
         }
+    }
+
+    fn start_call(&mut self, id: &EntryId) {
+        let Phase::Tools(batch) = &mut self.phase else { return };
+        let Some(call) = batch.open(id) else { return };
+        call.state = CallState::Running;
+        self.effects.push(Effect::StartTool(Arc::clone(&call.start)));
     }
 
     pub(super) fn on_tool_finished(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
@@ -207,6 +220,19 @@ fn cut(tool: &str) -> String {
     format!(
         "Tool call \"{tool}\" was not executed: the response hit the output token limit, so its arguments may be \
          truncated. Re-issue the tool call with complete arguments."
+    )
+}
+
+/// What a call is answered with that may not run.
+fn denied(why: &str) -> String {
+    format!("Permission denied: {why}. The call was not run; do not try to get the same effect another way.")
+}
+
+/// What a call is answered with that needs a person's consent where nobody can be asked.
+fn unasked(reason: &str) -> String {
+    format!(
+        "Permission denied: {reason}, which needs somebody's consent, and nobody is there to be asked. The call was \
+             not run."
     )
 }
 

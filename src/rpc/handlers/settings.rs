@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use agentd_protocol::methods::{
     CycleModel, CycleThinkingLevel, Empty, GetAvailableThinkingLevels, SetAutoRetry, SetEnv, SetEnvParams,
-    SetFollowUpMode, SetModel, SetModelParams, SetSessionName, SetSessionNameParams, SetSteeringMode, SetThinkingLevel,
+    SetFollowUpMode, SetMode, SetModel, SetModelParams, SetSessionName, SetSessionNameParams, SetSteeringMode,
+    SetThinkingLevel,
 };
 use agentd_protocol::model::Model;
 
@@ -29,6 +30,9 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.session(CycleModel, async |call, params| {
         call.core.sessions.refresh_models(None).await;
         call.ask(params.session_id, async |session| session.cycle_model().await).await
+    });
+    registration.session(SetMode, async |call, params| {
+        call.ask(params.session_id, async |session| session.set_mode(params.mode).await).await
     });
     registration.session(SetAutoRetry, async |call, params| {
         call.ask(params.session_id, async |session| session.set_auto_retry(params.enabled).await).await

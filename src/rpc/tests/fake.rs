@@ -7,8 +7,8 @@ use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, Think
 use agentd_protocol::methods::{
     Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource,
     GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, ListSessionsParams, ListSessionsResult, OpenMessage, PeerInfo, PromptResult, Question, Queue,
-    QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
+    GetMessagesResult, ListSessionsParams, ListSessionsResult, Mode, OpenMessage, PeerInfo, PromptResult, Question,
+    Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
 };
 use agentd_protocol::model::{Model, ModelCost};
 use agentd_protocol::{Epoch, Seq, SessionId};
@@ -256,7 +256,9 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
                 answer(reply, GetAvailableThinkingLevelsResult { levels: vec![ThinkingLevel::Off] }, seq);
             }
             Command::CycleModel(reply) => answer(reply, CycleModelResult::default(), seq),
-            Command::SetAutoRetry(_, reply) | Command::AbortRetry(reply) => answer(reply, Empty {}, seq),
+            Command::SetMode(_, reply) | Command::SetAutoRetry(_, reply) | Command::AbortRetry(reply) => {
+                answer(reply, Empty {}, seq)
+            }
             Command::Respond(given, reply) => respond(&shared, &mut state, given, reply),
             Command::SetSteeringMode(_, reply) | Command::SetFollowUpMode(_, reply) => answer(reply, Empty {}, seq),
             Command::Detach(_, reply) => answer(reply, Empty {}, seq),
@@ -308,6 +310,7 @@ fn name(command: &Command) -> String {
         Command::CycleThinkingLevel(_) => "cycle_thinking_level".into(),
         Command::GetThinkingLevels(_) => "get_available_thinking_levels".into(),
         Command::CycleModel(_) => "cycle_model".into(),
+        Command::SetMode(mode, _) => format!("set_mode {}", mode.as_str()),
         Command::SetAutoRetry(enabled, _) => format!("set_auto_retry {enabled}"),
         Command::SetSteeringMode(mode, _) => format!("set_steering_mode {mode:?}"),
         Command::SetFollowUpMode(mode, _) => format!("set_follow_up_mode {mode:?}"),
@@ -496,6 +499,7 @@ fn session_state(id: &SessionId, is_running: bool) -> SessionState {
         env_source: EnvSource::Client,
         confinement: "none".into(),
         interrupted: false,
+        mode: Some(Mode::Full),
         auto_retry_enabled: true,
         retry_at: None,
         retry: None,

@@ -86,6 +86,7 @@ async fn requests_reach_their_session() {
         ("cycle_thinking_level", json!({}), "cycle_thinking_level"),
         ("get_available_thinking_levels", json!({}), "get_available_thinking_levels"),
         ("cycle_model", json!({}), "cycle_model"),
+        ("set_mode", json!({"mode": "ask"}), "set_mode ask"),
         ("set_auto_retry", json!({"enabled": false}), "set_auto_retry false"),
         ("set_steering_mode", json!({"mode": "all"}), "set_steering_mode All"),
         ("set_follow_up_mode", json!({"mode": "one-at-a-time"}), "set_follow_up_mode OneAtATime"),

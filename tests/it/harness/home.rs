@@ -99,6 +99,8 @@ impl Home {
             ("XDG_RUNTIME_DIR".to_owned(), path(self.runtime())),
             ("PI_CODING_AGENT_DIR".to_owned(), path(self.pi_agent())),
             ("AGENTD_SOCKET".to_owned(), path(self.socket())),
+            // Tests of permissions set their own.
+            ("AGENTD_MODE".to_owned(), "full".to_owned()),
             // What the machine serves is none of the tests' business.
             ("AGENTD_LOCAL_MODELS".to_owned(), "0".to_owned()),
             ("AGENTD_TEST_HOME".to_owned(), path(self.root().to_owned())),

@@ -41,6 +41,7 @@ async fn a_setting_that_cannot_be_written_is_not_obeyed() {
     let before = client.ok("get_state", json!({})).await;
     limit_file_size(&daemon, std::fs::metadata(&daemon.home().session_files()[0]).unwrap().len());
     for (method, params) in [
+        ("set_mode", json!({"mode": "ask"})),
         ("set_auto_retry", json!({"enabled": false})),
         ("set_steering_mode", json!({"mode": "all"})),
         ("set_follow_up_mode", json!({"mode": "all"})),
@@ -48,7 +49,7 @@ async fn a_setting_that_cannot_be_written_is_not_obeyed() {
         assert_eq!(client.err(method, params).await.kind(), "storage", "{method}");
     }
     let after = client.ok("get_state", json!({})).await;
-    for member in ["autoRetryEnabled", "steeringMode", "followUpMode"] {
+    for member in ["mode", "autoRetryEnabled", "steeringMode", "followUpMode"] {
         assert!(before[member].is_boolean() || before[member].is_string(), "{member} of {before}");
         assert_eq!(after[member], before[member], "{member}");
     }

@@ -7,6 +7,7 @@ mod connection;
 mod envelope;
 mod framing;
 mod models;
+mod modes;
 mod params;
 mod queue;
 mod run;

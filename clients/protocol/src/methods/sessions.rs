@@ -18,9 +18,9 @@ pub struct NewSessionParams {
     /// Names of the tools it may use; the default set when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Permission mode. There is only `full` yet: tools run unconfined.
+    /// What its tools may do without a question; what the settings say when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<Mode>,
     /// Most turns of one run, 1 to 1000000; 50 when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,

@@ -46,6 +46,9 @@ pub struct SessionState {
     pub max_turns: u32,
     /// Where the environment of tools comes from.
     pub env_source: EnvSource,
+    /// What tools may do without a question.
+    #[serde(default, deserialize_with = "permissions::known_mode", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// How tools are confined: `none` while they run unconfined.
     pub confinement: String,
     /// Whether the last run was cut short by the end of the daemon; `continue` goes on with it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentd_protocol::message::{
     AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
 };
-use agentd_protocol::methods::{Decision, IfBusy, QueueMode, SteerWhen};
+use agentd_protocol::methods::{Decision, IfBusy, Mode, QueueMode, SteerWhen};
 use agentd_protocol::{ApprovalId, EntryId};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::core::Phase;
 use crate::agent::machine::*;
 use crate::config::RetrySettings;
+use crate::permissions::policy::{CheckedCall, EffectClass};
 use crate::provider::error::ErrorClass;
 use crate::session::context::build_context;
 use crate::session::entry::{EntryBody, Header};
@@ -64,6 +65,11 @@ pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
     }
 }
 
+/// What is found out about every call.
+fn checked() -> CheckedCall {
+    CheckedCall { effect: EffectClass::Exec, args: json!({"command": "c"}), places: Vec::new(), cwd: "/".into() }
+}
+
 pub(super) fn user(text: &str, id: Option<&str>) -> UserMessage {
     UserMessage { content: vec![ContentBlock::text(text)], timestamp: 0, client_message_id: id.map(str::to_owned) }
 }
@@ -71,6 +77,7 @@ pub(super) fn user(text: &str, id: Option<&str>) -> UserMessage {
 impl Sim {
     pub(super) fn new() -> Self {
         let settings = MachineSettings {
+            mode: Mode::Full,
             max_turns: 50,
             retry: RetrySettings { base_delay: Duration::from_millis(1), ..RetrySettings::default() },
             steering_mode: QueueMode::OneAtATime,
@@ -219,7 +226,8 @@ impl Sim {
             Effect::CancelRequest(request, _) => self.log.push(format!("cancel request {}", request.0)),
             Effect::ValidateTool(call) => {
                 self.log.push(format!("validate {}", call.id));
-                let verdict = if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(()) };
+                let verdict =
+                    if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(checked()) };
                 self.queue(Input::ToolValidated { call: call.entry_id.clone(), verdict });
             }
             Effect::StartTool(call) => {

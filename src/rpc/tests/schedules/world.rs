@@ -137,6 +137,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
         tools: Arc::new(ToolRegistry::only::<Echo>()),
         spawner: spawner.clone(),
         writer: Writer::new(config.paths.owners_dir(), "test", None),
+        own_folders: Arc::default(),
         file_locks: FileLocks::default(),
         trust: TrustStore::new(&config.paths.state_dir),
         index: index.clone(),
