@@ -17,14 +17,13 @@ use std::task::{Context, Poll, Waker};
 use eventsource_stream::EventStream;
 use futures_util::Stream;
 
+use self::line_start::{LineStart, SMALL_PIECE, is_line_end};
 use crate::constants::MAX_SSE_EVENT_BYTES;
+
+mod line_start;
 
 /// Byte order mark, which may stand before the first line and means nothing.
 const BOM: &[u8] = b"\xef\xbb\xbf";
-/// A piece of fewer bytes is looked through one by one.
-const SMALL_PIECE: usize = 16;
-/// Room for the beginning of a line that is kept from line to line, in bytes: most events fit.
-const KEPT_CAPACITY: usize = 64 * 1024;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +70,7 @@ impl SseParser {
     /// comes byte by byte. Returns whether it did; [`push`](Self::push) is for all others.
     #[inline]
     pub fn push_middle(&mut self, bytes: &[u8]) -> bool {
-        self.lines.keep_middle(bytes)
+        self.lines.start.add_small(bytes)
     }
 
     /// Ends the stream and gives the event that its end may have cut to `sink`.
@@ -79,8 +78,8 @@ impl SseParser {
     /// The standard says to drop it, but some servers leave out the blank line after their last event. Whether it is
     /// whole only its data can tell.
     pub fn finish(mut self, mut sink: impl FnMut(SseEvent<'_>)) {
-        let rest = std::mem::take(&mut self.lines.partial);
-        self.fields.line(&self.lines.clean(&rest), true, &mut sink);
+        let rest = std::mem::take(&mut self.lines.start);
+        self.fields.line(&self.lines.clean(rest.bytes()), true, &mut sink);
     }
 }
 
@@ -161,10 +160,6 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'\n', b'\r', bytes)
 }
 
-fn is_line_end(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'\r')
-}
-
 /// Returns the value of a line that is this field.
 fn value<'a>(line: &'a str, field: &str) -> Option<&'a str> {
     let value = line.strip_prefix(field)?.strip_prefix(':')?;
@@ -211,7 +206,7 @@ struct Lines {
     /// Most bytes of an event.
     limit: usize,
     /// Beginning of the current line, from earlier pieces.
-    partial: Vec<u8>,
+    start: LineStart,
     /// Bytes of the current event in lines before this one.
     event_bytes: usize,
     /// The current line is a comment; the rest of it is skipped.
@@ -224,7 +219,14 @@ struct Lines {
 
 impl Lines {
     fn new(limit: usize) -> Self {
-        Self { limit, partial: Vec::new(), event_bytes: 0, in_comment: false, after_cr: false, past_start: false }
+        Self {
+            limit,
+            start: LineStart::default(),
+            event_bytes: 0,
+            in_comment: false,
+            after_cr: false,
+            past_start: false,
+        }
     }
 
     /// Gives each line to `emit`, without its end, and whether a blank line follows that is not given.
@@ -235,7 +237,7 @@ impl Lines {
             at = usize::from(bytes[0] == b'\n');
         }
         while at < bytes.len() {
-            if self.partial.is_empty() && bytes[at] == b':' {
+            if self.start.is_empty() && bytes[at] == b':' {
                 self.in_comment = true;
             }
             let Some(length) = line_end(&bytes[at..]) else {
@@ -259,35 +261,19 @@ impl Lines {
         Ok(())
     }
 
-    /// Keeps a small piece from the middle of a line, and returns whether it is one.
-    #[inline]
-    fn keep_middle(&mut self, bytes: &[u8]) -> bool {
-        let is_middle = bytes.len() < SMALL_PIECE
-            && !self.partial.is_empty()
-            && bytes.iter().all(|byte| !is_line_end(*byte))
-            && self.event_bytes + self.partial.len() + bytes.len() <= self.limit;
-        if is_middle {
-            match bytes {
-                [byte] => self.partial.push(*byte),
-                _ => self.partial.extend_from_slice(bytes),
-            }
-        }
-        is_middle
-    }
-
     /// Keeps the beginning of a line for later.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), EventTooLarge> {
         if self.in_comment {
             return Ok(());
         }
-        self.check_size(self.partial.len() + bytes.len())?;
-        self.partial.extend_from_slice(bytes);
+        self.check_size(self.start.len() + bytes.len())?;
+        self.start.add(bytes, self.limit - self.event_bytes);
         Ok(())
     }
 
     /// Counts a line whose last `length` bytes came now.
     fn count(&mut self, length: usize, is_last: bool) -> Result<(), EventTooLarge> {
-        let size = self.partial.len() + length;
+        let size = self.start.len() + length;
         self.check_size(size)?;
         self.event_bytes = if is_last || size == 0 { 0 } else { self.event_bytes + size };
         Ok(())
@@ -295,15 +281,14 @@ impl Lines {
 
     /// Puts a line together with its end, which came now.
     fn line(&mut self, end: &[u8], emit: impl FnOnce(&str)) {
-        if self.partial.is_empty() {
+        if self.start.is_empty() {
             return emit(&self.clean(end));
         }
-        let mut line = std::mem::take(&mut self.partial);
-        line.extend_from_slice(end);
-        emit(&self.clean(&line));
+        let mut line = std::mem::take(&mut self.start);
+        line.add(end, 0);
+        emit(&self.clean(line.bytes()));
         line.clear();
-        line.shrink_to(KEPT_CAPACITY);
-        self.partial = line;
+        self.start = line;
     }
 
     /// Returns where the next line begins.
