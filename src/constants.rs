@@ -176,6 +176,8 @@ pub const OVERWRITES_DIR: &str = "overwrites";
 pub const TRUST_FILE: &str = "trust.json";
 /// Most of that file, in bytes: some ten thousand decisions.
 pub const MAX_TRUST_BYTES: u64 = 2 * 1024 * 1024;
+/// Folder of a project with what it brings along for agentd.
+pub const PROJECT_DIR: &str = ".agentd";
 /// Models that the user configured, in the configuration directory and in pi's.
 pub const MODELS_FILE: &str = "models.json";
 /// pi's settings, in its directory.

@@ -48,6 +48,7 @@ use crate::clock;
 use crate::config::RequireRead;
 use crate::config::env::SessionEnv;
 use crate::provider::ModelSpec;
+use crate::resources::Project;
 use crate::ring::{Doing, Ring};
 use crate::session::entry::Entry;
 use crate::session::rows::{SessionFacts, summarize};
@@ -128,6 +129,8 @@ pub(crate) struct SessionSettings {
     pub(crate) thinking: ThinkingLevel,
     /// Names of the tools the model may call.
     pub(crate) tools: Vec<String>,
+    /// What the working directory brings along, as it was last seen.
+    pub(crate) project: Project,
 }
 
 /// Everything an actor begins with.
@@ -155,6 +158,7 @@ pub(crate) struct Opening {
 }
 
 pub(crate) use self::journal::{Journal as SessionJournal, left_records};
+pub(crate) use self::prepare::survey;
 
 impl SessionActor {
     /// Makes the actor; nothing happens before [`SessionActor::run`].

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::libc::O_NONBLOCK;
 
 use crate::constants::{MAX_CONTEXT_BYTES, MAX_CONTEXT_FILE_BYTES};
+use crate::trust::{Trusted, place_of};
 
 /// Names that are looked for in each folder; the first that is there counts (pi's order).
 const NAMES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
@@ -23,13 +24,14 @@ pub struct ContextFile {
 
 /// Finds instructions: those of the `global` folders first, then those of every folder from the root down to `cwd`,
 /// so that the nearest comes last. What cannot be read, is no regular file, or is a link that leads out of its folder
-/// is left out. In a git worktree that lies inside of its main checkout, the worktree's own file stands in for that of
-/// the checkout (pi: the same).
-pub fn discover_context_files(cwd: &Path, global: &[PathBuf]) -> Vec<ContextFile> {
-    let mut ancestors: Vec<&Path> = cwd.ancestors().collect();
+/// is left out, and so are, unread, those of folders that are not trusted. In a git worktree that lies inside of its
+/// main checkout, the worktree's own file stands in for that of the checkout (pi: the same).
+pub fn discover_context_files(cwd: &Path, global: &[PathBuf], trusted: &Trusted) -> Vec<ContextFile> {
+    let may_load = |dir: &Path| place_of(dir).is_ok_and(|place| trusted.of(&place).is_trusted());
+    let mut ancestors: Vec<&Path> = cwd.ancestors().filter(|dir| may_load(dir)).collect();
+    let shadowed = ancestors.iter().find_map(|dir| shadowed_checkout(dir));
     ancestors.reverse();
     let user = global.iter().map(|dir| (dir.as_path(), Links::Anywhere));
-    let shadowed = cwd.ancestors().find_map(shadowed_checkout);
     let project = ancestors.into_iter().filter(|dir| Some(*dir) != shadowed.as_deref()).map(|dir| (dir, Links::Inside));
     let mut found: Vec<ContextFile> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -38,13 +40,20 @@ pub fn discover_context_files(cwd: &Path, global: &[PathBuf]) -> Vec<ContextFile
         let Some((file, target)) = NAMES.iter().find_map(|name| read(&dir.join(name), dir, links, left)) else {
             continue;
         };
-        if !seen.contains(&target) {
+        // A link may lead into a folder further down, about which something else was decided.
+        let is_allowed = links == Links::Anywhere || target.parent().is_some_and(may_load);
+        if is_allowed && !seen.contains(&target) {
             left -= file.text.len().min(left);
             seen.push(target);
             found.push(file);
         }
     }
     found
+}
+
+/// Returns the file of instructions that counts in a folder, by its name alone.
+pub(super) fn first_name(dir: &Path) -> Option<PathBuf> {
+    NAMES.iter().map(|name| dir.join(name)).find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Returns the main checkout of a git worktree that begins in `dir` and has instructions of its own. There, `.git` is a
@@ -101,12 +110,50 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use std::sync::Arc;
+
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::trust::{Decided, Decision, TrustStore};
 
     fn texts(cwd: &Path, global: &[PathBuf]) -> Vec<String> {
-        discover_context_files(cwd, global).into_iter().map(|file| file.text).collect()
+        texts_within(Path::new("/"), cwd, global)
+    }
+
+    fn texts_within(trusted: &Path, cwd: &Path, global: &[PathBuf]) -> Vec<String> {
+        let trusted = Trusted::new(Arc::default(), Some(place_of(trusted).unwrap()));
+        discover_context_files(cwd, global, &trusted).into_iter().map(|file| file.text).collect()
+    }
+
+    #[test]
+    fn only_trusted_folders_give_instructions() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, outer, inner) = (dir.path().join("home"), dir.path().join("p"), dir.path().join("p/sub"));
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir(&home).unwrap();
+        for (folder, text) in [(&home, "home"), (&outer, "outer"), (&inner, "inner")] {
+            fs::write(folder.join("AGENTS.md"), text).unwrap();
+        }
+        let own = std::slice::from_ref(&home);
+        assert_eq!(texts_within(&dir.path().join("elsewhere"), &inner, own), ["home"]);
+        assert_eq!(texts_within(&inner, &inner, own), ["home", "inner"]);
+        assert_eq!(texts_within(&outer, &inner, own), ["home", "outer", "inner"]);
+    }
+
+    #[test]
+    fn a_link_into_a_denied_folder_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, vendor) = (dir.path().join("p"), dir.path().join("p/vendor"));
+        fs::create_dir_all(&vendor).unwrap();
+        fs::write(vendor.join("AGENTS.md"), "denied").unwrap();
+        symlink("vendor/AGENTS.md", project.join("AGENTS.md")).unwrap();
+        let store = TrustStore::new(&dir.path().join("state"));
+        store.decide(&project, Decided::new(Decision::Yes, 0, None)).unwrap();
+        let found = || discover_context_files(&project, &[], &Trusted::new(store.load().unwrap(), None)).len();
+        assert_eq!(found(), 1);
+        store.decide(&vendor, Decided::new(Decision::No, 0, None)).unwrap();
+        assert_eq!(found(), 0);
     }
 
     #[test]

@@ -149,6 +149,20 @@ impl Call {
         self.state.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Refuses what only a person may send (`what`) when it may come from a tool call of a session.
+    ///
+    /// # Errors
+    /// It may.
+    pub(super) async fn refuse_tools(&self, what: &str) -> Result<(), Failure> {
+        match self.conn().process() {
+            Some(process) if self.core.sessions.may_be_from_tool(process).await => {
+                let why = "this process was started by a tool call of a session, or has ended, so that nobody can tell";
+                Err(Failure::new(ErrorKind::Forbidden, format!("{why}; {what} comes from a person")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the client's environment, or that of the login shell.
     pub(super) async fn env(&self) -> SessionEnv {
         match self.conn().env() {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallState};
 use super::error_map::{Failure, parse_params};
-use super::handlers::{approvals, attach, daemon, models, read, run, sessions, settings};
+use super::handlers::{approvals, attach, daemon, models, read, run, sessions, settings, trust};
 use super::server::Core;
 
 /// All methods.
@@ -39,6 +39,7 @@ fn register_all(registration: &mut Registration) {
     sessions::register(registration);
     attach::register(registration);
     approvals::register(registration);
+    trust::register(registration);
     run::register(registration);
     read::register(registration);
     settings::register(registration);

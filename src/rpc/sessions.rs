@@ -1,9 +1,13 @@
 //! What connections need of the supervisor.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::SessionId;
-use agentd_protocol::methods::{Approval, GetAvailableModelsResult, ListSessionsParams, ListSessionsResult};
+use agentd_protocol::methods::{
+    Approval, GetAvailableModelsResult, ListSessionsParams, ListSessionsResult, ListTrustResult, TrustDecision,
+    TrustResult, UntrustResult,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -30,6 +34,12 @@ pub trait Sessions: Send + Sync + 'static {
     fn approvals(&self, session: Option<SessionId>) -> BoxFuture<'_, Vec<Approval>>;
     /// Tells whether a process may come from a tool call of the daemon.
     fn may_be_from_tool(&self, process: MetProcess) -> BoxFuture<'_, bool>;
+    /// Keeps a decision about a folder; `client` is who made it.
+    fn trust(&self, path: PathBuf, decision: TrustDecision, client: Option<String>) -> Supervised<'_, TrustResult>;
+    /// Forgets the decision about a folder.
+    fn untrust(&self, path: PathBuf) -> Supervised<'_, UntrustResult>;
+    /// Returns the decisions about folders.
+    fn list_trust(&self) -> Supervised<'_, ListTrustResult>;
     /// Returns the models that an environment has keys for.
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
     /// Returns the models that a session has keys for.
@@ -80,6 +90,18 @@ impl Sessions for Supervisor {
 
     fn may_be_from_tool(&self, process: MetProcess) -> BoxFuture<'_, bool> {
         async move { self.services().spawner.may_have_started(process).await }.boxed()
+    }
+
+    fn trust(&self, path: PathBuf, decision: TrustDecision, client: Option<String>) -> Supervised<'_, TrustResult> {
+        Supervisor::trust(self, path, decision, client).boxed()
+    }
+
+    fn untrust(&self, path: PathBuf) -> Supervised<'_, UntrustResult> {
+        Supervisor::untrust(self, path).boxed()
+    }
+
+    fn list_trust(&self) -> Supervised<'_, ListTrustResult> {
+        Supervisor::list_trust(self).boxed()
     }
 
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {

@@ -12,7 +12,7 @@ use super::directory::Supervisor;
 use super::error::SupervisorError;
 use super::live::Live;
 use super::new::{ModelChoice, default_level, default_tools, random};
-use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, left_records};
+use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, left_records, survey};
 use crate::agent::facts::LiveFacts;
 use crate::agent::handle::SessionHandle;
 use crate::agent::machine::Queues;
@@ -111,7 +111,7 @@ impl Supervisor {
                 .to_owned(),
         ));
         let extra = StoredSettings::of(&stored.tree);
-        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone()).await;
+        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone()).await?;
         stored.notices.extend(self.model_notices());
         let opening = Opening {
             unsaved: Vec::new(),
@@ -140,7 +140,7 @@ impl Supervisor {
         tree: &SessionTree,
         env: SessionEnv,
         tools: Option<Vec<String>>,
-    ) -> SessionSettings {
+    ) -> Result<SessionSettings, SupervisorError> {
         let context = build_context(tree);
         let found = match &context.model {
             Some((provider, id)) => self.named_model(&format!("{provider}/{id}"), &env).await,
@@ -156,13 +156,16 @@ impl Supervisor {
             Some((spec, level)) => (Some(spec), level),
             None => (None, thinking),
         };
-        SessionSettings {
-            cwd: PathBuf::from(&tree.header.cwd),
-            env,
-            model,
-            thinking,
-            tools: tools.unwrap_or_else(default_tools),
-        }
+        let cwd = PathBuf::from(&tree.header.cwd);
+        let looked = self.0.services.tasks.spawn_blocking({
+            let (cwd, env, services) = (cwd.clone(), env.clone(), Arc::clone(&self.0.services));
+            move || {
+                services.trust.load_or_none();
+                survey(&cwd, &env, &services)
+            }
+        });
+        let project = looked.await.map_err(|_| SupervisorError::Failed)?;
+        Ok(SessionSettings { cwd, env, model, thinking, tools: tools.unwrap_or_else(default_tools), project })
     }
 
     /// Starts a session's actor and watches over it: a panic ends that session only.

@@ -8,6 +8,7 @@ mod load;
 mod login_env;
 mod models;
 mod new;
+mod trust;
 
 pub use directory::Supervisor;
 pub use error::SupervisorError;

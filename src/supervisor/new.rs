@@ -10,13 +10,14 @@ use uuid::Uuid;
 
 use super::directory::Supervisor;
 use super::error::SupervisorError;
-use crate::agent::actor::{Opening, SessionJournal, SessionSettings};
+use crate::agent::actor::{Opening, SessionJournal, SessionSettings, survey};
 use crate::agent::handle::SessionHandle;
 use crate::agent::machine::{Machine, MachineSettings, Queues};
 use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::constants::{DEFAULT_MAX_TURNS, MAX_MAX_TURNS};
 use crate::provider::{ModelSpec, clamp_level};
+use crate::resources::Project;
 use crate::ring::Ring;
 use crate::session::entry::{EntryBody, Header};
 use crate::session::settings::StoredSettings;
@@ -57,9 +58,13 @@ impl Supervisor {
     pub async fn new_session(&self, new: NewSession) -> Result<SessionHandle, SupervisorError> {
         self.refuse_when_closing()?;
         check(&new, &self.0.services.tools)?;
-        let cwd = new.cwd.clone();
-        let checked = self.0.services.tasks.spawn_blocking(move || check_cwd(&cwd)).await;
-        checked.map_err(|_| SupervisorError::Failed)??;
+        let (cwd, env, services) = (new.cwd.clone(), new.env.clone(), Arc::clone(&self.0.services));
+        let looked = self.0.services.tasks.spawn_blocking(move || {
+            check_cwd(&cwd)?;
+            services.trust.load_or_none();
+            Ok::<_, SupervisorError>(survey(&cwd, &env, &services))
+        });
+        let project = looked.await.map_err(|_| SupervisorError::Failed)??;
         let model = self.choose_model(&new).await?;
         let id = SessionId::new(Uuid::now_v7().to_string());
         let now = clock::now_ms();
@@ -89,7 +94,7 @@ impl Supervisor {
                 false,
             ),
             unrecovered: None,
-            settings: settings(new, model),
+            settings: settings(new, model, project),
             ring: self.ring(&id),
             notices: self.model_notices(),
             tree,
@@ -193,12 +198,13 @@ fn stored(new: &NewSession) -> StoredSettings {
     StoredSettings { tools: new.tools.clone(), max_turns: new.max_turns, mode: new.mode, ..StoredSettings::default() }
 }
 
-fn settings(new: NewSession, model: ModelChoice) -> SessionSettings {
+fn settings(new: NewSession, model: ModelChoice, project: Project) -> SessionSettings {
     let (model, thinking) = match model {
         Some((spec, level)) => (Some(spec), level),
         None => (None, ThinkingLevel::Off),
     };
-    SessionSettings { cwd: new.cwd, env: new.env, model, thinking, tools: new.tools.unwrap_or_else(default_tools) }
+    let tools = new.tools.unwrap_or_else(default_tools);
+    SessionSettings { cwd: new.cwd, env: new.env, model, thinking, tools, project }
 }
 
 pub(super) fn default_tools() -> Vec<String> {

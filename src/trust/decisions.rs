@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -134,6 +135,31 @@ impl Decisions {
     }
 }
 
+/// What one session may load: the decisions, and a folder that is trusted in this session alone.
+#[derive(Clone, Debug, Default)]
+pub struct Trusted {
+    decisions: Arc<Decisions>,
+    session: Option<PathBuf>,
+}
+
+impl Trusted {
+    /// Returns the view of a session. `session` is a canonical path.
+    pub fn new(decisions: Arc<Decisions>, session: Option<PathBuf>) -> Self {
+        Self { decisions, session }
+    }
+
+    /// Returns what holds for a folder, given by its canonical path: what was decided about it or the nearest one above,
+    /// and of two decisions about one folder that which is kept.
+    pub fn of(&self, place: &Path) -> Standing {
+        let standing = self.decisions.of(place);
+        let Some(session) = self.session.as_ref().filter(|session| place.starts_with(session)) else { return standing };
+        match &standing.folder {
+            Some(folder) if folder.starts_with(session) => standing,
+            _ => Standing { decision: Some(Decision::Yes), folder: Some(session.clone()) },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -194,6 +220,24 @@ mod tests {
             (of("/p"), of("/a"), of("/a/real/x")),
             (Some(Decision::No), Some(Decision::Yes), Some(Decision::No))
         );
+    }
+
+    #[test]
+    fn a_session_may_trust_more_than_others() {
+        let decisions = Arc::new(Decisions::parse(TEXT).unwrap());
+        for (session, place, expected) in [
+            (Some("/home/me/q"), "/home/me/q/r", true),
+            (Some("/home/me/q"), "/home/me/r", false),
+            (Some("/home/me"), "/home/me/q", false),
+            (Some("/home"), "/home/me/q", false),
+            (Some("/home/me/p"), "/home/me/p/vendor", false),
+            (Some("/home/me/p/vendor/x"), "/home/me/p/vendor/x", true),
+            (Some("/srv"), "/srv/x", true),
+            (None, "/srv/x", false),
+        ] {
+            let trusted = Trusted::new(Arc::clone(&decisions), session.map(PathBuf::from));
+            assert_eq!(trusted.of(Path::new(place)).is_trusted(), expected, "{session:?} {place}");
+        }
     }
 
     #[test]

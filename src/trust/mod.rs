@@ -11,7 +11,7 @@ mod place;
 mod store;
 
 pub use agentd_protocol::methods::TrustDecision as Decision;
-pub use decisions::{Decided, Decisions, Standing};
+pub use decisions::{Decided, Decisions, Standing, Trusted};
 pub use error::TrustError;
 pub use place::place_of;
-pub use store::TrustStore;
+pub use store::{Known, TrustStore};

@@ -1,6 +1,7 @@
 //! The decisions on disk.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::decisions::{Decided, Decisions, Standing};
 use super::error::TrustError;
@@ -11,16 +12,27 @@ use crate::own_file::{self, Version, WriteLock};
 /// How often a change is tried again that somebody's edit by hand got in the way of.
 const TRIES: usize = 10;
 
-/// The decisions on disk. They are read anew each time, so that a change counts at once, whoever made it.
+/// The decisions on disk. They are read anew each time, so that a change counts at once, whoever made it. Cheap to
+/// clone; clones share what they have read.
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     path: PathBuf,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What was read last.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The decisions; none when they cannot be read.
+    pub decisions: Arc<Decisions>,
+    /// Why they cannot be read.
+    pub problem: Option<String>,
 }
 
 impl TrustStore {
     /// Returns the store of a state directory. Nothing is read or written yet.
     pub fn new(state_dir: &Path) -> Self {
-        Self { path: state_dir.join(TRUST_FILE) }
+        Self { path: state_dir.join(TRUST_FILE), known: Arc::default() }
     }
 
     /// Returns the file.
@@ -32,11 +44,26 @@ impl TrustStore {
     ///
     /// # Errors
     /// The file cannot be used.
-    pub fn load(&self) -> Result<Decisions, TrustError> {
-        self.read().map(|(mut decisions, _)| {
-            decisions.follow_denied(|folder| place_of(folder).ok());
-            decisions
+    pub fn load(&self) -> Result<Arc<Decisions>, TrustError> {
+        let loaded = self.read().map(|(decisions, _)| followed(decisions));
+        *self.lock() = match &loaded {
+            Ok(decisions) => Known { decisions: Arc::clone(decisions), problem: None },
+            Err(error) => Known { problem: Some(error.to_string()), ..Known::default() },
+        };
+        loaded
+    }
+
+    /// Reads all decisions; none when they cannot be read, which is logged. Blocks.
+    pub fn load_or_none(&self) -> Arc<Decisions> {
+        self.load().unwrap_or_else(|error| {
+            tracing::warn!(%error, "decisions about folders cannot be read");
+            Arc::default()
         })
+    }
+
+    /// Returns what was read last or written since, without a look at the disk.
+    pub fn known(&self) -> Known {
+        self.lock().clone()
     }
 
     /// Returns what was decided about a folder, however it is spelled. Blocks.
@@ -102,10 +129,15 @@ impl TrustStore {
                 return Err(fault(std::io::Error::other("there are too many decisions")));
             }
             if lock.replace(version, text.as_bytes()).map_err(fault)? {
+                *self.lock() = Known { decisions: followed(decisions), problem: None };
                 return Ok(result);
             }
         }
         Err(fault(std::io::Error::other("somebody else changes it all the time")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> Result<(Decisions, Option<Version>), TrustError> {
@@ -119,6 +151,11 @@ impl TrustStore {
             }
         }
     }
+}
+
+fn followed(mut decisions: Decisions) -> Arc<Decisions> {
+    decisions.follow_denied(|folder| place_of(folder).ok());
+    Arc::new(decisions)
 }
 
 #[cfg(test)]

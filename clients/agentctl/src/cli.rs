@@ -46,6 +46,10 @@ pub(crate) enum Verb {
     Approve(ApproveArgs),
     /// Answer a question with no
     Deny(DenyArgs),
+    /// Trust a folder, so that what it brings along (instructions, settings) is loaded
+    Trust(TrustArgs),
+    /// Forget what was decided about a folder
+    Untrust(UntrustArgs),
     /// Print a session's events as they come
     Tail(TailArgs),
     /// Stop the run of a session and wait until it has settled
@@ -205,6 +209,28 @@ pub(crate) struct DenyArgs {
     pub(crate) message: Option<String>,
 }
 
+/// Arguments of `trust`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct TrustArgs {
+    /// The folder; what is decided holds for those below it too
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// Decide that it is not trusted, and is not asked about again
+    #[arg(long)]
+    pub(crate) no: bool,
+    /// List what was decided
+    #[arg(long, conflicts_with_all = ["path", "no"])]
+    pub(crate) list: bool,
+}
+
+/// Arguments of `untrust`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct UntrustArgs {
+    /// The folder
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+}
+
 /// Arguments of `tail`.
 #[derive(Args, Debug)]
 pub(crate) struct TailArgs {
@@ -290,8 +316,9 @@ mod tests {
     #[test]
     fn help_names_the_verbs_in_order_of_use() {
         let names: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny", "tail", "abort", "wait"];
-        assert_eq!(names, [&use_order[..], &["models", "daemon", "rpc"]].concat());
+        let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny"];
+        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "daemon", "rpc"];
+        assert_eq!(names, [&use_order[..], &rest].concat());
     }
 
     #[test]

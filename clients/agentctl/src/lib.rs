@@ -90,6 +90,12 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
         Verb::Deny(args) => {
             verbs::approvals::deny(&mut Link::open(Start::IfNeeded, console).await?, console, args).await
         }
+        Verb::Trust(args) => {
+            verbs::trust::trust(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+        }
+        Verb::Untrust(args) => {
+            verbs::trust::untrust(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
+        }
         Verb::Tail(args) => verbs::tail::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
         Verb::Abort(args) => {
             verbs::abort::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args.sessions).await

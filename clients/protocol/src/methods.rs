@@ -150,6 +150,12 @@ methods! {
     ListApprovals = "list_approvals", Daemon, false, ListApprovalsParams => ListApprovalsResult;
     /// Answers a question. The first answer counts; a later one is told who answered and how (`already_resolved`).
     RespondApproval = "respond_approval", Daemon, false, RespondApprovalParams => Empty;
+    /// Decides whether what a folder and those below it bring along may be loaded. Counts from the next run of each session on.
+    Trust = "trust", Daemon, false, TrustParams => TrustResult;
+    /// Forgets what was decided about a folder. What was decided about one above it holds again.
+    Untrust = "untrust", Daemon, false, UntrustParams => UntrustResult;
+    /// Lists what was decided about folders.
+    ListTrust = "list_trust", Daemon, false, Empty => ListTrustResult;
     /// Goes on with an interrupted run from the last entry, without a new user message.
     Continue = "continue", Session, false, SessionParams => PromptResult;
     /// Waits until the session is idle and tells how its last run ended.

@@ -1,6 +1,6 @@
 //! Preparing a run: the working directory, the model, and the system prompt as it must be now.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentd_protocol::message::{Message, SystemMessage, ThinkingLevel, ToolDefinition};
@@ -10,16 +10,18 @@ use tokio::task::JoinHandle;
 use super::SessionActor;
 use super::append::hold;
 use crate::agent::machine::{Input, Prepared, Refusal};
+use crate::agent::services::Services;
 use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::provider::{ModelSpec, clamp_level};
-use crate::resources::{self, PromptFacts};
+use crate::resources::{self, Project, PromptFacts};
 use crate::session::context::merge_system_messages;
 use crate::session::entry::{Entry, EntryBody};
 use crate::session::tree::SessionTree;
 use crate::store::error::StoreError;
 use crate::store::session_file::SessionFile;
 use crate::tools::ToolUsage;
+use crate::trust::Trusted;
 
 /// What the preparation gives back: the file it looked at, and what it found.
 pub(super) struct PrepareResult {
@@ -37,6 +39,8 @@ impl PrepareResult {
 }
 
 struct Found {
+    /// What the working directory brings along.
+    project: Project,
     /// A model for a session that had none to ask.
     model: Option<FoundModel>,
     /// The system prompt as it must be now.
@@ -96,7 +100,9 @@ impl SessionActor {
                         Some(FoundModel::First(spec, level))
                     }
                 };
-                Ok(Found { model, sections: current_sections(cwd, &env, tools, &services) })
+                let trusted = Trusted::new(services.trust.load_or_none(), None);
+                let project = survey(&cwd, &env, &services);
+                Ok(Found { model, project, sections: current_sections(cwd, &env, tools, &services, &trusted) })
             });
             PrepareResult { file: Some(file), foreign, found, is_stale: false }
         }));
@@ -108,6 +114,7 @@ impl SessionActor {
         self.adopt_foreign(result.foreign);
         let prepared = result.found.map(|found| {
             let mut entries = Vec::new();
+            self.settings.project = found.project;
             match found.model {
                 Some(FoundModel::Again(spec)) => self.take_back_model(spec),
                 Some(FoundModel::First(spec, level)) => entries.extend(self.use_first_model(spec, level)),
@@ -144,7 +151,7 @@ impl From<StoreError> for Refusal {
     }
 }
 
-fn check_cwd(cwd: &std::path::Path) -> Result<(), Refusal> {
+fn check_cwd(cwd: &Path) -> Result<(), Refusal> {
     let refuse = |message: String| Refusal::WorkingDirectory { path: cwd.display().to_string(), message };
     match std::fs::metadata(cwd) {
         Ok(found) if found.is_dir() => Ok(()),
@@ -153,13 +160,19 @@ fn check_cwd(cwd: &std::path::Path) -> Result<(), Refusal> {
     }
 }
 
+/// Looks at what a working directory brings along. Blocks.
+pub(crate) fn survey(cwd: &Path, env: &SessionEnv, services: &Services) -> Project {
+    Project::survey(cwd, env.get("HOME").map(Path::new), &services.config.paths.context_dirs())
+}
+
 fn current_sections(
     cwd: PathBuf,
     env: &SessionEnv,
     tools: Vec<ToolUsage>,
-    services: &crate::agent::services::Services,
+    services: &Services,
+    trusted: &Trusted,
 ) -> Map<String, Value> {
-    let context_files = resources::discover_context_files(&cwd, &services.config.paths.context_dirs());
+    let context_files = resources::discover_context_files(&cwd, &services.config.paths.context_dirs(), trusted);
     let facts = PromptFacts {
         cwd,
         os: format!("{} ({})", std::env::consts::OS, std::env::consts::ARCH),

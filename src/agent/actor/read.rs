@@ -1,9 +1,11 @@
 //! What clients can read of a session.
 
+use std::path::PathBuf;
+
 use agentd_protocol::message::{ContentBlock, Message};
 use agentd_protocol::methods::{
     ContextUsage, Entry as WireEntry, GetEntriesParams, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, SessionState, SessionStats, SessionStatus,
+    GetMessagesResult, ProjectTrust, SessionState, SessionStats, SessionStatus,
 };
 
 use super::SessionActor;
@@ -12,6 +14,7 @@ use crate::compaction::estimate::context_tokens;
 use crate::permissions::policy::CONFINEMENT;
 use crate::session::context::build_context;
 use crate::session::entry::{Entry, EntryBody};
+use crate::trust::{Known, Trusted};
 
 impl SessionActor {
     pub(super) fn state(&self) -> SessionState {
@@ -42,6 +45,22 @@ impl SessionActor {
             retry_at: self.retry_at.filter(|_| self.published.retry.is_some()),
             retry: self.published.retry.clone(),
             clients: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
+            trust: self.trust(),
+        }
+    }
+
+    /// Returns what was decided about the working directory, as far as the daemon knows without a look at the disk.
+    fn trust(&self) -> ProjectTrust {
+        let Known { decisions, problem } = self.services.trust.known();
+        let trusted = Trusted::new(decisions, None);
+        let project = &self.settings.project;
+        let standing = trusted.of(&project.place);
+        let shown = |path: PathBuf| path.display().to_string();
+        ProjectTrust {
+            decision: standing.decision,
+            folder: standing.folder.map(shown),
+            withheld: project.withheld(&trusted).into_iter().map(shown).collect(),
+            problem,
         }
     }
 

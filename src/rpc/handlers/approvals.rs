@@ -36,13 +36,7 @@ async fn respond(call: Arc<Call>, params: RespondApprovalParams) -> Result<Empty
     let Some(session) = session_of(&approval_id) else {
         return Err(SessionError::UnknownApproval(approval_id).into());
     };
-    if let Some(process) = call.conn().process()
-        && call.core.sessions.may_be_from_tool(process).await
-    {
-        let why = "this process was started by a tool call of a session, or has ended, so that nobody can tell; an answer \
-                   to a question comes from a person";
-        return Err(Failure::new(ErrorKind::Forbidden, why));
-    }
+    call.refuse_tools("an answer to a question").await?;
     let answer = UserAnswer { approval: approval_id.clone(), decision, message, client: call.conn().client() };
     let answered = call.ask(Some(session), async |session| session.respond(answer.clone()).await).await;
     answered.map_err(|failure| match failure.kind() {

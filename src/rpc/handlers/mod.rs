@@ -9,3 +9,4 @@ pub(super) mod read;
 pub(super) mod run;
 pub(super) mod sessions;
 pub(super) mod settings;
+pub(super) mod trust;

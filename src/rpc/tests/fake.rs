@@ -1,14 +1,16 @@
 //! Sessions without an agent: they publish what a test tells them to, and log what they are asked.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, Usage};
 use agentd_protocol::methods::{
-    Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource,
+    Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource, FolderTrust,
     GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, ListSessionsParams, ListSessionsResult, Mode, OpenMessage, PeerInfo, PromptResult, Question,
-    Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot, WaitResult,
+    GetMessagesResult, ListSessionsParams, ListSessionsResult, ListTrustResult, Mode, OpenMessage, PeerInfo,
+    ProjectTrust, PromptResult, Question, Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus,
+    Snapshot, TrustDecision, TrustResult, UntrustResult, WaitResult,
 };
 use agentd_protocol::model::{Model, ModelCost};
 use agentd_protocol::{Epoch, Seq, SessionId};
@@ -35,6 +37,7 @@ pub(super) struct Fake {
     pub(super) stopped: Arc<Mutex<Vec<String>>>,
     /// Found instead of the session that is opened next: one that has just left memory.
     leaving: Mutex<Option<SessionHandle>>,
+    trust: Mutex<Vec<FolderTrust>>,
     /// Id of the next new session, which then begins without events.
     pub(super) next_new: Mutex<Option<String>>,
 }
@@ -80,6 +83,7 @@ impl Fake {
             tasks: Tasks::default(),
             stopped: Arc::default(),
             leaving: Mutex::default(),
+            trust: Mutex::default(),
             next_new: Mutex::default(),
         })
     }
@@ -388,6 +392,26 @@ impl Sessions for Fake {
         std::future::ready(false).boxed()
     }
 
+    fn trust(&self, path: PathBuf, decision: TrustDecision, client: Option<String>) -> Supervised<'_, TrustResult> {
+        let path = path.display().to_string();
+        let row = FolderTrust { path: path.clone(), decision, decided_at: Some(1_796_000_000_000), client };
+        self.trust.lock().unwrap().push(row);
+        async move { Ok(TrustResult { path, decision }) }.boxed()
+    }
+
+    fn untrust(&self, path: PathBuf) -> Supervised<'_, UntrustResult> {
+        let path = path.display().to_string();
+        let mut folders = self.trust.lock().unwrap();
+        let forgotten = folders.iter().find(|folder| folder.path == path).map(|folder| folder.decision);
+        folders.retain(|folder| folder.path != path);
+        async move { Ok(UntrustResult { path, forgotten }) }.boxed()
+    }
+
+    fn list_trust(&self) -> Supervised<'_, ListTrustResult> {
+        let folders = self.trust.lock().unwrap().clone();
+        async move { Ok(ListTrustResult { file: "/home/me/.local/state/agentd/trust.json".into(), folders }) }.boxed()
+    }
+
     fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
         async move {
             let models = env.get("MODEL").map(model).into_iter().collect();
@@ -504,6 +528,7 @@ fn session_state(id: &SessionId, is_running: bool) -> SessionState {
         retry_at: None,
         retry: None,
         clients: 0,
+        trust: ProjectTrust::default(),
     }
 }
 

@@ -88,6 +88,8 @@ fn prepare(recording: &Recording, port: u16) -> Home {
     let files = |name: &str| recording.setup[name].as_object().cloned().unwrap_or_default();
     Home::write_all(&home.cwd(), &files("files"));
     Home::write_all(&home.pi_agent(), &files("agentFiles"));
+    // pi takes instructions from any folder.
+    home.trust(&home.cwd());
     let write = |name: &str, text: String| std::fs::write(home.pi_agent().join(name), text).expect("write a setting");
     write("models.json", fixtures::models(port));
     write("settings.json", recording.setup["settings"].to_string());

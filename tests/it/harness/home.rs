@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::process;
 use crate::fixtures;
@@ -105,6 +105,18 @@ impl Home {
             ("AGENTD_LOCAL_MODELS".to_owned(), "0".to_owned()),
             ("AGENTD_TEST_HOME".to_owned(), path(self.root().to_owned())),
         ])
+    }
+
+    /// Trusts a folder, as the user would by hand.
+    pub(crate) fn trust(&self, folder: &Path) {
+        let folder = folder.canonicalize().expect("a folder");
+        let path = self.state().join("agentd/trust.json");
+        write(
+            &path,
+            json!({"folders": {folder.to_str().expect("a UTF-8 path"): {"decision": "yes"}}}).to_string().as_bytes(),
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("close the file");
+        fs::set_permissions(self.state().join("agentd"), fs::Permissions::from_mode(0o700)).expect("close the folder");
     }
 
     /// Writes a file of the working directory.

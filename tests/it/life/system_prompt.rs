@@ -26,6 +26,7 @@ async fn each_request_begins_with_the_bytes_of_the_one_before() {
     let server =
         ModelServer::replies(json!([{"text": "one"}, call, {"text": "two"}, {"text": "three"}, {"text": "four"}]));
     let daemon = Daemon::start(Home::with_models(&server));
+    daemon.home().trust(&daemon.home().cwd());
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "fake/plain").await;
     client.run("first").await;
@@ -70,6 +71,7 @@ async fn the_facts_are_in_it() {
     home.write("CLAUDE.md", "CANARY-CLAUDE");
     home.write("sub/AGENTS.md", "CANARY-BELOW");
     fs::write(home.pi_agent().join("AGENTS.md"), "CANARY-GLOBAL").unwrap();
+    home.trust(home.root());
     let daemon = Daemon::start(home);
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "fake/plain").await;

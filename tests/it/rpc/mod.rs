@@ -14,4 +14,5 @@ mod run;
 mod schedules;
 mod session;
 mod stock_client;
+mod trust;
 mod watch;

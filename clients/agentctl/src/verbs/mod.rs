@@ -10,6 +10,7 @@ pub(crate) mod rpc;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod tail;
+pub(crate) mod trust;
 pub(crate) mod wait;
 
 #[cfg(test)]

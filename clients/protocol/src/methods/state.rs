@@ -64,6 +64,9 @@ pub struct SessionState {
     pub retry: Option<RetryState>,
     /// Clients attached.
     pub clients: u32,
+    /// Whether what the working directory brings along is loaded.
+    #[serde(default)]
+    pub trust: ProjectTrust,
 }
 
 /// A pause before a failed request is tried again.

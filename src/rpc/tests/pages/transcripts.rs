@@ -260,6 +260,21 @@ async fn approvals() -> String {
     recorder.finish()
 }
 
+async fn trust() -> String {
+    let fake = Fake::new(usize::MAX);
+    let mut recorder = Recorder::new(&fake);
+    recorder.ask(1, "initialize", json!({"clientInfo": {"name": "my-editor", "version": "0.3.0"}})).await;
+    drop(recorder.client.next_text().await);
+    recorder.text.clear();
+    recorder.ask(2, "trust", json!({"path": "/home/me/project"})).await;
+    recorder.hear(1).await;
+    recorder.ask(3, "list_trust", json!({})).await;
+    recorder.hear(1).await;
+    recorder.ask(4, "untrust", json!({"path": "/home/me/project"})).await;
+    recorder.hear(1).await;
+    recorder.finish()
+}
+
 /// Holds all conversations.
 pub(super) async fn all() -> BTreeMap<&'static str, String> {
     BTreeMap::from([
@@ -272,5 +287,6 @@ pub(super) async fn all() -> BTreeMap<&'static str, String> {
         ("lagged", lagged().await),
         ("watch", watch().await),
         ("approvals", approvals().await),
+        ("trust", trust().await),
     ])
 }
