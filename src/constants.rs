@@ -176,8 +176,14 @@ pub const OVERWRITES_DIR: &str = "overwrites";
 pub const TRUST_FILE: &str = "trust.json";
 /// Most of that file, in bytes: some ten thousand decisions.
 pub const MAX_TRUST_BYTES: u64 = 2 * 1024 * 1024;
+/// The user's settings, in the configuration directory, and a project's, in its [`PROJECT_DIR`].
+pub const CONFIG_FILE: &str = "config.toml";
 /// Folder of a project with what it brings along for agentd.
 pub const PROJECT_DIR: &str = ".agentd";
+/// Pause of the demo model between two deltas: about the pace of a quick model.
+pub const DEMO_DELAY: Duration = Duration::from_millis(12);
+/// Statements of a `config.toml` with faults that are passed over one by one; from the next one on the file is given up.
+pub const MAX_SYNTAX_FAULTS: usize = 32;
 /// Models that the user configured, in the configuration directory and in pi's.
 pub const MODELS_FILE: &str = "models.json";
 /// pi's settings, in its directory.
@@ -209,8 +215,6 @@ pub const SHUTDOWN_TASKS_LIMIT: Duration = Duration::from_millis(1000);
 pub const SHUTDOWN_RUNTIME_LIMIT: Duration = Duration::from_millis(200);
 /// Most threads that run tasks. More than a few only cost memory: the work is small and mostly waiting.
 pub const MAX_WORKER_THREADS: usize = 4;
-/// Variable that sets the level of the log: off, error, warn, info (the default), debug or trace.
-pub const LOG_VARIABLE: &str = "AGENTD_LOG";
 /// Messages of running tools on their way to the session's actor; when full, the tools' output waits.
 pub const TOOL_MESSAGES: usize = 64;
 /// Pieces of output of one tool on their way; when full, the tool's pipe is not read.

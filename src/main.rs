@@ -23,13 +23,17 @@ enum Command {
     /// Run the daemon in the foreground
     ///
     /// One runs for each user. Clients start it by themselves if need be; systemd can do it as well.
-    #[command(after_help = "Exit codes: 0 after an ordered stop, 69 when another daemon runs, 1 on other failures.\n\
+    #[command(after_help = "Exit codes: 0 after an ordered stop, 69 when another daemon runs, 2 for a --set that\n\
+        cannot be used, 1 on other failures.\n\
         AGENTD_LOG sets the level of the log: off, error, warn, info (the default), debug or trace.\n\
         AGENTD_SOCKET sets the path of the socket.")]
     Serve {
         /// Leave the session and the descriptors of the client that starts the daemon
         #[arg(long, hide = true)]
         detached: bool,
+        /// Set something for this daemon, whatever files and variables say; `agentctl config show` lists the keys
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
     },
     /// Speak JSON-RPC on stdin and stdout, for an editor
     ///
@@ -66,7 +70,7 @@ fn main() -> ExitCode {
         run_exec_helper();
     }
     match Cli::parse().command {
-        Command::Serve { detached } => serve(ServeOptions { detached }),
+        Command::Serve { detached, set } => serve(ServeOptions { detached, set }),
         Command::Stdio { name } => fronts::stdio::run(&name),
         Command::Demo => agentctl::demo(),
         Command::Bench(options) => bench::run(&options),

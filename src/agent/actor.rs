@@ -45,8 +45,9 @@ use crate::agent::handle::{ClientId, Command, Ending};
 use crate::agent::machine::{Input, Machine, Moment, RetryId};
 use crate::agent::services::Services;
 use crate::clock;
-use crate::config::RequireRead;
 use crate::config::env::SessionEnv;
+use crate::config::settings::Layer;
+use crate::config::{RequireRead, Settings};
 use crate::provider::ModelSpec;
 use crate::resources::Project;
 use crate::ring::{Doing, Ring};
@@ -131,6 +132,10 @@ pub(crate) struct SessionSettings {
     pub(crate) tools: Vec<String>,
     /// What the working directory brings along, as it was last seen.
     pub(crate) project: Project,
+    /// Settings that it was given when it was made.
+    pub(crate) given: Layer,
+    /// What holds for the run, or held for the last one.
+    pub(crate) config: Arc<Settings>,
 }
 
 /// Everything an actor begins with.
@@ -169,7 +174,7 @@ impl SessionActor {
         commands: mpsc::Receiver<Box<Command>>,
         ending: Ending,
     ) -> Self {
-        let known_files = (services.config.require_read == RequireRead::Changed).then(KnownFiles::default);
+        let known_files = (opening.settings.config.require_read == RequireRead::Changed).then(KnownFiles::default);
         let machine = &opening.machine;
         let published = Published::new(machine.queues().texts(), machine.is_interrupted(), machine.open_questions());
         let mut actor = Self {

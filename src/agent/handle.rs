@@ -23,7 +23,7 @@ use agentd_protocol::model::Model;
 use agentd_protocol::{ApprovalId, Cursor, EntryId, Seq, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::env::SessionEnv;
+use crate::config::SessionPlace;
 use crate::permissions::questions::Answer as Decided;
 use crate::ring::{Ring, Subscription, Wake};
 
@@ -200,8 +200,8 @@ pub(crate) enum Command {
     GetLastAssistantText(Reply<GetLastAssistantTextResult>),
     /// Counts.
     GetStats(Reply<SessionStats>),
-    /// Reads the environment.
-    GetEnv(Reply<SessionEnv>),
+    /// Tells what decides which settings hold.
+    GetPlace(Reply<SessionPlace>),
     /// Names the session.
     SetName(String, Reply<Empty>),
     /// Chooses the model (`provider/id[:level]`).
@@ -363,8 +363,8 @@ impl SessionHandle {
         last_assistant_text() -> GetLastAssistantTextResult = GetLastAssistantText;
         /// Counts messages, tokens and cost.
         stats() -> SessionStats = GetStats;
-        /// Reads the environment of tools and key look-up.
-        env() -> SessionEnv = GetEnv;
+        /// Tells what decides which settings hold.
+        place() -> SessionPlace = GetPlace;
         /// Names the session.
         set_name(name: String) -> Empty = SetName;
         /// Chooses the model, `provider/id[:thinkingLevel]`.

@@ -53,7 +53,7 @@ impl Services {
     /// # Errors
     /// When the system has no room for the thread that starts children.
     pub fn new(config: Config, tasks: Tasks, program: &str, spawner: SpawnerOptions) -> std::io::Result<Self> {
-        let models = Catalog::load(&config.models_files, config.auth_file.clone(), &config.local_models);
+        let models = Catalog::load(&config.models_files, config.auth_file.clone(), &config.settings.local_models);
         for notice in models.registry().notices() {
             tracing::warn!("{notice}");
         }
@@ -62,7 +62,7 @@ impl Services {
         let list_log = ListLog::new(u64::try_from(clock::now_ms()).unwrap_or_default().saturating_mul(1000));
         Ok(Self {
             tasks,
-            provider: Arc::new(ProviderClient::with_clocks(config.provider_clocks)),
+            provider: Arc::new(ProviderClient::new()),
             models: Arc::new(models),
             tools: Arc::new(ToolRegistry::builtin()),
             spawner: Spawner::new(spawner)?,

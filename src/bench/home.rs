@@ -117,7 +117,6 @@ impl Home {
             ("XDG_RUNTIME_DIR", at("run")),
             ("PI_CODING_AGENT_DIR", at("none")),
             ("AGENTD_LOCAL_MODELS", "0".into()),
-            ("AGENTD_MODE", "full".into()),
         ]
     }
 
@@ -180,7 +179,8 @@ impl Daemon {
         let log = File::create(&log_path).map_err(BenchError::io("make a log file"))?;
         let child = home
             .command(&home.program())
-            .arg("serve")
+            // Whoever makes the sessions: their tools run without questions.
+            .args(["serve", "--set", "mode=full"])
             .envs(env.iter().copied())
             .stderr(log)
             .spawn()

@@ -1,19 +1,15 @@
-//! Reads files and environment once, at start.
+//! What the daemon needs to know at start.
 
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use agentd_protocol::methods::Mode;
-use agentd_protocol::paths::Lookup;
+use agentd_protocol::paths::{self as rules, Lookup};
 
+use super::live::LiveSettings;
 use super::paths::Paths;
-use super::settings::{
-    Durability, ImageSettings, LocalModels, PiSettings, ProviderClocks, RequireRead, RetrySettings, SettingError,
-    mode_from_env,
-};
-use crate::constants::{MAX_SETTINGS_BYTES, MODELS_FILE, SETTINGS_FILE};
+use super::settings::{Layer, Scope, Settings};
+use crate::constants::{CONFIG_FILE, MODELS_FILE, SETTINGS_FILE};
+use crate::trust::TrustStore;
 
 /// Everything that the daemon was told at start.
 #[derive(Clone, Debug)]
@@ -24,22 +20,10 @@ pub struct Config {
     pub models_files: Vec<PathBuf>,
     /// pi's file of keys; it need not exist.
     pub auth_file: Option<PathBuf>,
-    /// Where servers of models on this machine are looked for.
-    pub local_models: LocalModels,
-    /// How failed requests are tried again.
-    pub retry: RetrySettings,
-    /// Time limits of a request to a provider.
-    pub provider_clocks: ProviderClocks,
-    /// What happens to images.
-    pub images: ImageSettings,
-    /// Which files sessions may change without reading them first.
-    pub require_read: RequireRead,
-    /// What the tools of sessions that name no mode may do without a question.
-    pub mode: Mode,
-    /// When writes are forced to the disk.
-    pub durability: Durability,
-    /// What in the files could not be used, for the log. None of it stops the daemon.
-    pub notices: Vec<String>,
+    /// What held when the daemon started.
+    pub settings: Settings,
+    /// What holds now.
+    pub live: Arc<LiveSettings>,
 }
 
 /// Why the daemon cannot be configured.
@@ -57,65 +41,40 @@ pub enum ConfigError {
         /// The path.
         path: PathBuf,
     },
-    /// An environment variable cannot be used.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
 }
 
-/// Reads settings from the environment that `lookup` gives, and from files.
+/// Reads settings from the command line, from the environment that `lookup` gives, and from files.
 ///
 /// # Errors
-/// When a directory cannot be found or a variable of agentd's own holds nonsense. Faults in files become notices.
-pub fn load(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
-    let paths = Paths::resolve(lookup)?;
-    let mut notices = Vec::new();
-    let get = |name: &str| lookup(name).map(|value| value.to_string_lossy().into_owned());
-    let pi_settings = match &paths.pi_agent_dir {
-        Some(dir) => read_pi_settings(&dir.join(SETTINGS_FILE), &mut notices),
-        None => PiSettings::default(),
-    };
+/// When a directory cannot be found. Whatever is wrong in files and variables stops nothing: [`LiveSettings::of_daemon`]
+/// tells it.
+pub fn load(lookup: Lookup<'_>, command_line: Layer) -> Result<Config, ConfigError> {
+    let mut paths = Paths::resolve(lookup)?;
     let pi_file = |name: &str| paths.pi_agent_dir.as_ref().map(|dir| dir.join(name));
-    Ok(Config {
-        models_files: std::iter::once(paths.config_dir.join(MODELS_FILE)).chain(pi_file(MODELS_FILE)).collect(),
-        auth_file: pi_file("auth.json"),
-        local_models: LocalModels::from_env(&get)?,
-        retry: RetrySettings::default().with_pi(&pi_settings).with_env(&get)?,
-        provider_clocks: ProviderClocks::default().with_pi(&pi_settings).with_env(&get)?,
-        images: ImageSettings::default().with_pi(&pi_settings),
-        require_read: RequireRead::from_env(&get)?,
-        mode: mode_from_env(&get)?,
-        durability: Durability::from_env(&get)?,
-        notices,
-        paths,
-    })
-}
-
-fn read_pi_settings(path: &Path, notices: &mut Vec<String>) -> PiSettings {
-    let text = match read_bounded(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return PiSettings::default(),
-        Err(error) => {
-            notices.push(format!("{} was not read: {error}", path.display()));
-            return PiSettings::default();
-        }
-    };
-    serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|error| {
-        // Only the place is told: the text around it may hold a key.
-        let (line, column) = (error.line(), error.column());
-        notices.push(format!("{} was ignored: not usable at line {line}, column {column}", path.display()));
-        PiSettings::default()
-    })
-}
-
-/// Reads a regular file of moderate size; a fifo at the path must not hold up the start.
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
+    let env = Layer::of_env(&|name| lookup(name).map(|value| value.to_string_lossy().into_owned()), Scope::Daemon);
+    let live = LiveSettings::start(
+        paths.config_dir.join(CONFIG_FILE),
+        pi_file(SETTINGS_FILE),
+        TrustStore::new(&paths.state_dir),
+        command_line,
+        env,
+    );
+    let models_files = std::iter::once(paths.config_dir.join(MODELS_FILE)).chain(pi_file(MODELS_FILE)).collect();
+    let auth_file = pi_file("auth.json");
+    let settings = Settings::of(live.started());
+    if let Some(dir) = &settings.sessions_dir {
+        paths.sessions_dir = in_home(dir, lookup);
     }
-    let mut text = String::new();
-    file.take(MAX_SETTINGS_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(Config { models_files, auth_file, settings, live: Arc::new(live), paths })
+}
+
+/// Returns a path that may begin with `~/`.
+fn in_home(path: &str, lookup: Lookup<'_>) -> PathBuf {
+    let home = rules::home(lookup);
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => Path::new(path).to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -142,7 +101,7 @@ mod tests {
         }
 
         fn load(&self) -> Config {
-            load(&|name| self.1.get(name).cloned()).unwrap()
+            load(&|name| self.1.get(name).cloned(), Layer::default()).unwrap()
         }
     }
 
@@ -155,8 +114,8 @@ mod tests {
         assert_eq!(config.paths.socket, root.join("run/agentd/agentd.sock"));
         assert_eq!(config.models_files, [root.join("home/.config/agentd/models.json")]);
         assert_eq!(config.auth_file, None);
-        assert_eq!(config.retry, RetrySettings::default());
-        assert!(config.notices.is_empty());
+        assert_eq!(config.settings, Settings::default());
+        assert!(config.live.of_daemon().faults.is_empty());
         assert_eq!(std::fs::read_dir(root).unwrap().count(), 0, "loading writes nothing");
     }
 
@@ -169,7 +128,7 @@ mod tests {
         assert_eq!(config.paths.pi_agent_dir, Some(agent.clone()));
         assert_eq!(config.models_files[1], agent.join("models.json"));
         assert_eq!(config.auth_file, Some(agent.join("auth.json")));
-        assert_eq!(config.retry.max_retries, 9);
+        assert_eq!(config.settings.retry.max_retries, 9);
     }
 
     #[test]
@@ -181,36 +140,35 @@ mod tests {
     }
 
     #[test]
-    fn broken_settings_are_a_notice_that_shows_none_of_their_text() {
-        let home = Home::new();
-        home.pi_file("settings.json", "{\"retry\": {\"maxRetries\": \"sk-CANARY\"}}");
-        let config = home.load();
-        assert_eq!(config.retry, RetrySettings::default());
-        assert_eq!(config.notices.len(), 1);
-        assert!(!config.notices[0].contains("CANARY"), "{}", config.notices[0]);
-    }
-
-    #[test]
-    fn a_fifo_for_settings_does_not_hold_up_the_start() {
-        let home = Home::new();
-        home.pi_file("models.json", "{}");
-        let path = home.0.path().join("home/.pi/agent/settings.json");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(home.load().notices.len(), 1);
-    }
-
-    #[test]
     fn too_long_a_socket_path_is_refused_with_advice() {
         let mut home = Home::new();
         home.1.insert("AGENTD_SOCKET", format!("/{}", "x".repeat(120)).into());
-        let error = load(&|name| home.1.get(name).cloned()).unwrap_err();
+        let error = load(&|name| home.1.get(name).cloned(), Layer::default()).unwrap_err();
         assert!(matches!(error, ConfigError::SocketPathTooLong { .. }), "{error}");
     }
 
     #[test]
-    fn nonsense_in_a_variable_stops_the_start() {
+    fn the_folder_of_sessions_can_be_set() {
+        let mut home = Home::new();
+        let root = home.0.path().to_owned();
+        home.1.insert("AGENTD_SESSIONS_DIR", "~/elsewhere".into());
+        assert_eq!(home.load().paths.sessions_dir, root.join("home/elsewhere"));
+        let line = Layer::of_command_line(&["sessions_dir=/srv/s".to_owned()]).unwrap();
+        let config = load(&|name| home.1.get(name).cloned(), line).unwrap();
+        assert_eq!(config.paths.sessions_dir, Path::new("/srv/s"));
+    }
+
+    #[test]
+    fn nonsense_in_a_variable_stops_nothing() {
         let mut home = Home::new();
         home.1.insert("AGENTD_DURABILITY", "sometimes".into());
-        assert!(matches!(load(&|name| home.1.get(name).cloned()), Err(ConfigError::Setting(_))));
+        home.1.insert("AGENTD_LOG", "debug".into());
+        let config = home.load();
+        assert_eq!(
+            (config.settings.durability, &*config.settings.log_level),
+            (Settings::default().durability, "debug")
+        );
+        let faults: Vec<String> = config.live.of_daemon().faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults, ["AGENTD_DURABILITY: durability must be flush, turn or entry"]);
     }
 }

@@ -1,12 +1,17 @@
 //! Settings and where things are on disk.
 //!
-//! [`load()`] reads files and environment once, at start; the types and their parsing are pure.
+//! [`load()`] reads what is needed at start; [`LiveSettings`] tells what holds for a session now. The types and their
+//! parsing are pure.
 
 pub mod env;
+mod live;
 mod load;
 mod paths;
-mod settings;
+mod project;
+pub mod settings;
 
+pub use live::{Effective, LiveSettings, SessionPlace};
 pub use load::{Config, ConfigError, load};
 pub use paths::Paths;
-pub use settings::{Durability, ImageSettings, LocalModels, ProviderClocks, RequireRead, RetrySettings, SettingError};
+pub use project::{project_root, repository};
+pub use settings::{Durability, ImageSettings, LocalModels, ProviderClocks, RequireRead, RetrySettings, Settings};

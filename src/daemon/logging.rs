@@ -11,23 +11,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::constants::LOG_VARIABLE;
-
-/// Starts logging and makes panics part of the log.
-pub(super) fn start() {
-    let wanted = std::env::var(LOG_VARIABLE).ok().filter(|value| !value.is_empty());
-    let level = wanted.as_deref().map_or(Some(LevelFilter::INFO), parse_level);
-    let registry = Registry::default().with(layer().with_filter(targets(level.unwrap_or(LevelFilter::INFO))));
+/// Starts logging up to a level, and makes panics part of the log.
+pub(super) fn start(level: &str) {
+    // The word comes from the table of settings, which has the same ones.
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    let registry = Registry::default().with(layer().with_filter(targets(level)));
     // Only a second start in one process fails, as in tests; the first one's log is good.
     let _ = registry.try_init();
     log_panics();
-    if level.is_none() {
-        tracing::warn!("{LOG_VARIABLE} must be one of off, error, warn, info, debug, trace; info is used");
-    }
-}
-
-fn parse_level(text: &str) -> Option<LevelFilter> {
-    text.trim().parse().ok()
 }
 
 fn targets(level: LevelFilter) -> Targets {
@@ -67,7 +58,7 @@ fn log_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         let thread = std::thread::current().name().unwrap_or("").to_owned();
-        tracing::error!(place, thread, "a fault of the daemon (panic); {LOG_VARIABLE}=debug shows its text");
+        tracing::error!(place, thread, "a fault of the daemon (panic); AGENTD_LOG=debug shows its text");
         let text = info.payload_as_str().unwrap_or("");
         tracing::debug!(text, backtrace = %std::backtrace::Backtrace::capture(), "text of the panic");
     }));
@@ -76,6 +67,7 @@ fn log_panics() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::{Kind, keys};
 
     #[test]
     fn other_crates_stay_quiet_at_every_level() {
@@ -87,9 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_words() {
-        assert_eq!(parse_level("debug"), Some(LevelFilter::DEBUG));
-        assert_eq!(parse_level("OFF"), Some(LevelFilter::OFF));
-        assert_eq!(parse_level("agentd=trace"), None);
+    fn every_word_of_the_setting_is_a_level() {
+        let Kind::Word(words) = keys::LOG_LEVEL.kind else { panic!("words") };
+        assert_eq!(words.len(), 6);
+        for word in words {
+            assert!(word.parse::<LevelFilter>().is_ok(), "{word}");
+        }
     }
 }

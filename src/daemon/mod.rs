@@ -1,6 +1,6 @@
 //! The life of the daemon: start-up order, the one instance, signals, the drain and the exit code.
 //!
-//! Order at start: detach → logs → settings → descriptor limit → instance lock → socket → the daemon's parts →
+//! Order at start: detach → settings → logs → descriptor limit → instance lock → socket → the daemon's parts →
 //! readiness → accepting. The socket listens before the parts exist, so that a client which comes early waits in the
 //! system's queue instead of being refused; nothing is answered before all parts are there.
 //!

@@ -14,15 +14,21 @@ use super::listen::{self, ListenError, Listening};
 use super::parts::Parts;
 use super::service::StopHandle;
 use super::{detach, lifecycle, limits, logging, signals, systemd};
+use crate::config::settings::Layer;
 use crate::config::{self, Config, ConfigError};
 use crate::constants::{MAX_WORKER_THREADS, SHUTDOWN_RUNTIME_LIMIT};
 use crate::tasks::Tasks;
 
+/// Exit code for a command line that makes no sense, as clap's.
+const EXIT_USAGE: u8 = 2;
+
 /// How to serve.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// Whether a client started this daemon in the background: it then leaves the client's session and descriptors.
     pub detached: bool,
+    /// Settings, `KEY=VALUE` each; they count more than those of files and variables.
+    pub set: Vec<String>,
 }
 
 /// Why the daemon ended otherwise than in order.
@@ -55,16 +61,23 @@ impl ServeError {
 
 /// Runs the daemon until it is told to stop.
 ///
-/// Returns 0 after an ordered stop, [`EXIT_ALREADY_RUNNING`] when another daemon serves the socket, else 1.
+/// Returns 0 after an ordered stop, [`EXIT_ALREADY_RUNNING`] when another daemon serves the socket, 2 when a setting of
+/// the command line cannot be used, else 1.
 pub fn serve(options: ServeOptions) -> ExitCode {
     if options.detached {
         detach::detach();
     }
-    logging::start();
-    match try_serve() {
+    let set = match Layer::of_command_line(&options.set) {
+        Ok(set) => set,
+        Err(why) => {
+            report(&format!("--set: {why}"));
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    match try_serve(set) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error);
+            report(&error.to_string());
             error.exit_code()
         }
     }
@@ -72,16 +85,16 @@ pub fn serve(options: ServeOptions) -> ExitCode {
 
 /// A person may have the log turned off and must still learn why nothing runs.
 #[expect(clippy::print_stderr, reason = "the last words of a daemon that could not start")]
-fn report(error: &ServeError) {
+fn report(error: &str) {
     eprintln!("agentd serve: {error}");
 }
 
-fn try_serve() -> Result<(), ServeError> {
-    let mut config = config::load(&paths::process_env)?;
+fn try_serve(set: Layer) -> Result<(), ServeError> {
+    let mut config = config::load(&paths::process_env, set)?;
+    logging::start(&config.settings.log_level);
     tracing::info!(version = version::VERSION, build = version::BUILD, "starting");
-    for notice in &config.notices {
-        tracing::warn!("{notice}");
-    }
+    // What is wrong in the settings is logged by this.
+    config.live.of_daemon();
     let open_files = limits::raise_open_files();
     make_state_dir(&config.paths.state_dir)?;
     let (listening, _lock) = listen_alone(&mut config)?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::message::{Message, ThinkingLevel};
@@ -39,6 +40,10 @@ pub struct ModelRequest {
     pub cwd: PathBuf,
     /// The session.
     pub session_id: SessionId,
+    /// Time limits.
+    pub clocks: ProviderClocks,
+    /// Pause of the demo model between deltas.
+    pub demo_delay: Duration,
     /// How soon deltas are wanted.
     pub pace: Pace,
 }
@@ -66,13 +71,6 @@ impl ProviderClient {
     /// Returns a client without any connection yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Returns a client with its own time limits.
-    pub fn with_clocks(clocks: ProviderClocks) -> Self {
-        let mut client = Self::default();
-        client.connections.clocks = clocks;
-        client
     }
 
     /// Sends a request and passes on what comes back, at the request's pace. Returns when the response has ended. Waits

@@ -13,14 +13,6 @@ use super::demo::{self, Call};
 use super::error::ProviderError;
 use super::stream::StreamEvent;
 use crate::agent::event::{BlockKind, DeltaKind};
-use crate::config::env::SessionEnv;
-
-/// Variable of the session's environment that sets the pause between deltas, in milliseconds.
-const DELAY_VARIABLE: &str = "AGENTD_DEMO_DELAY_MS";
-/// Pause between deltas: about the pace of a quick model.
-const DEFAULT_DELAY: Duration = Duration::from_millis(12);
-/// Longest pause that can be set.
-const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Characters in one delta of a tool call's arguments.
 const ARGS_PIECE_CHARS: usize = 12;
 
@@ -31,7 +23,7 @@ pub(super) async fn stream(
     cancel: &CancellationToken,
 ) -> Result<(), ProviderError> {
     let reply = demo::reply(&request.messages);
-    let pace = Pace { events, cancel, delay: delay(&request.env) };
+    let pace = Pace { events, cancel, delay: request.demo_delay };
     let response_id = reply.calls.first().map(|call| call.id.clone());
     pace.step(vec![StreamEvent::Started, StreamEvent::Meta { response_id, response_model: None }]).await?;
     let pieces = reply.text.split_inclusive(' ').map(str::to_owned).collect();
@@ -80,11 +72,6 @@ impl Pace<'_> {
     }
 }
 
-fn delay(env: &SessionEnv) -> Duration {
-    let set = env.get(DELAY_VARIABLE).and_then(|text| text.trim().parse().ok());
-    set.map_or(DEFAULT_DELAY, Duration::from_millis).min(MAX_DELAY)
-}
-
 fn block_kind(call: &Call) -> BlockKind {
     BlockKind::ToolCall { id: ToolCallId::new(&call.id), name: call.name.to_owned() }
 }
@@ -105,10 +92,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::ProviderClocks;
+    use crate::config::env::SessionEnv;
     use crate::provider::client::ProviderClient;
 
-    fn request(delay_ms: &str) -> ModelRequest {
-        let vars = BTreeMap::from([(DELAY_VARIABLE.to_owned(), delay_ms.to_owned())]);
+    fn request(delay_ms: u64) -> ModelRequest {
         let system = json!({"role": "system", "sections": {}, "toolsAdded":
             [{"name": "bash", "description": "", "parameters": {}}]});
         let user = json!({"role": "user", "content": "hello"});
@@ -116,9 +104,11 @@ mod tests {
             spec: Arc::new(demo::spec()),
             messages: [system, user].map(|value| Arc::new(serde_json::from_value(value).unwrap())).to_vec(),
             thinking: ThinkingLevel::Off,
-            env: SessionEnv::new(vars, EnvSource::Client),
+            env: SessionEnv::new(BTreeMap::new(), EnvSource::Client),
             cwd: PathBuf::from("/"),
             session_id: SessionId::new("s"),
+            clocks: ProviderClocks::default(),
+            demo_delay: Duration::from_millis(delay_ms),
             pace: crate::provider::Pace::default(),
         }
     }
@@ -127,7 +117,7 @@ mod tests {
     async fn a_response_is_streamed_in_order() {
         let (events, mut received) = mpsc::channel(4096);
         let cancel = CancellationToken::new();
-        ProviderClient::new().stream(request("0"), events, cancel).await.unwrap();
+        ProviderClient::new().stream(request(0), events, cancel).await.unwrap();
         let mut all = Vec::new();
         while let Some(batch) = received.recv().await {
             all.extend(batch);
@@ -154,7 +144,7 @@ mod tests {
         let (events, mut received) = mpsc::channel(1);
         let cancel = CancellationToken::new();
         let client = ProviderClient::new();
-        let run = client.stream(request("50000"), events, cancel.clone());
+        let run = client.stream(request(50_000), events, cancel.clone());
         let stop = async {
             received.recv().await;
             cancel.cancel();
@@ -167,7 +157,7 @@ mod tests {
     async fn a_receiver_that_went_away_ends_it() {
         let (events, received) = mpsc::channel(1);
         drop(received);
-        let ended = ProviderClient::new().stream(request("0"), events, CancellationToken::new()).await;
+        let ended = ProviderClient::new().stream(request(0), events, CancellationToken::new()).await;
         assert_eq!(ended, Err(ProviderError::cancelled()));
     }
 }

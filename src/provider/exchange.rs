@@ -21,6 +21,7 @@ use super::secret::Secret;
 use super::spec::ModelSpec;
 use super::stream::StreamEvent;
 use crate::clock;
+use crate::config::ProviderClocks;
 
 /// Longest wait for the end of a body after `[DONE]`: a new connection costs more, a person notices no less.
 const LINGER: Duration = Duration::from_millis(2);
@@ -73,12 +74,12 @@ pub(super) async fn stream<D: Dialect>(
         headers: header_map::<D>(request, &key, &headers)?,
         body: D::body(request),
     };
-    let deadline = Instant::now() + connections.clocks.first_event;
+    let deadline = Instant::now() + request.clocks.first_event;
     let mut response = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(ProviderError::cancelled()),
         // Dropping the request closes its connection.
-        response = connections.post(post, &request.env, deadline) => response?,
+        response = connections.post(post, &request.env, &request.clocks, deadline) => response?,
     };
     if !response.status().is_success() {
         let error = failure::<D>(&mut response, &secrets, cancel).await?;
@@ -90,12 +91,12 @@ pub(super) async fn stream<D: Dialect>(
     send(events, vec![StreamEvent::Started], cancel).await?;
     let seed = Uuid::new_v4().simple().to_string();
     let decoder = D::decoder(Arc::clone(&request.spec), seed[..12].to_owned(), secrets);
-    read(connections, response, Reader::new(decoder), deadline, events, cancel).await
+    read(&request.clocks, response, Reader::new(decoder), deadline, events, cancel).await
 }
 
 /// Reads the body to its end.
 async fn read(
-    connections: &Connections,
+    clocks: &ProviderClocks,
     mut response: Response,
     mut reader: Reader<impl Decode>,
     mut deadline: Instant,
@@ -115,7 +116,7 @@ async fn read(
             Ok(Some(bytes)) => bytes,
             Ok(None) => break None,
             Err(BodyFault::Cut(error)) => break Some(error),
-            Err(BodyFault::TimedOut) => break Some(silence(connections, seen)),
+            Err(BodyFault::TimedOut) => break Some(silence(clocks, seen)),
         };
         let mut batch = Vec::new();
         let flow = if is_json { reader.keep(&bytes) } else { reader.push(&bytes, &mut batch) };
@@ -128,11 +129,11 @@ async fn read(
         if reader.events() > seen {
             // Counted from here, so that a busy receiver does not count as a silent provider.
             seen = reader.events();
-            deadline = Instant::now() + connections.clocks.idle;
+            deadline = Instant::now() + clocks.idle;
         }
         if Instant::now() >= deadline {
             // Comments may keep bytes coming for ever.
-            break Some(silence(connections, seen));
+            break Some(silence(clocks, seen));
         }
     };
     let mut batch = Vec::new();
@@ -148,8 +149,7 @@ async fn linger(response: &mut Response) {
     while Instant::now() < deadline && matches!(next_bytes(response, deadline).await, Ok(Some(_))) {}
 }
 
-fn silence(connections: &Connections, seen: u64) -> ProviderError {
-    let clocks = &connections.clocks;
+fn silence(clocks: &ProviderClocks, seen: u64) -> ProviderError {
     let (what, limit) = if seen == 0 { ("no event", clocks.first_event) } else { ("no further event", clocks.idle) };
     ProviderError::timed_out(&format!("{what} from the provider within {} s", limit.as_secs()))
 }

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{ErrorClass, ProviderError};
 use super::secret::Secret;
-pub(super) use crate::config::ProviderClocks as Clocks;
+use crate::config::ProviderClocks;
 use crate::config::env::SessionEnv;
-use crate::constants::MAX_ERROR_BODY_BYTES;
+use crate::constants::{MAX_ERROR_BODY_BYTES, PROVIDER_CONNECT_TIMEOUT};
 
 /// What pi says of a server that closes the connection.
 const CLOSED: &str = "other side closed (UND_ERR_SOCKET)";
@@ -37,16 +37,19 @@ struct PoolKey {
     http_proxy: Option<String>,
     https_proxy: Option<String>,
     no_proxy: Option<String>,
+    /// Time until a connection stands.
+    connect: Duration,
 }
 
 impl PoolKey {
-    fn of(url: &Url, env: &SessionEnv) -> Self {
+    fn of(url: &Url, env: &SessionEnv, clocks: &ProviderClocks) -> Self {
         let get = |names: &[&str]| names.iter().find_map(|name| env.get(name)).map(str::to_owned);
         Self {
             is_tls: url.scheme() == "https",
             http_proxy: get(&["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]),
             https_proxy: get(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
             no_proxy: get(&["no_proxy", "NO_PROXY"]),
+            connect: clocks.connect,
         }
     }
 }
@@ -55,13 +58,12 @@ impl PoolKey {
 #[derive(Clone, Default)]
 pub(super) struct Connections {
     pools: Arc<Mutex<HashMap<PoolKey, reqwest::Client>>>,
-    pub(super) clocks: Clocks,
 }
 
 impl std::fmt::Debug for Connections {
     /// Proxy settings may hold passwords.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connections").field("clocks", &self.clocks).finish_non_exhaustive()
+        f.debug_struct("Connections").finish_non_exhaustive()
     }
 }
 
@@ -85,10 +87,11 @@ impl Connections {
         &self,
         post: Post,
         env: &SessionEnv,
+        clocks: &ProviderClocks,
         deadline: Instant,
     ) -> Result<Response, ProviderError> {
         let origin = post.url.origin().ascii_serialization();
-        let client = self.client(PoolKey::of(&post.url, env))?;
+        let client = self.client(PoolKey::of(&post.url, env, clocks))?;
         let request = client.post(post.url).headers(post.headers).body(post.body);
         match timeout_at(deadline, request.send()).await {
             Ok(Ok(response)) => Ok(response),
@@ -97,13 +100,13 @@ impl Connections {
                 format!("cannot send a request to {origin}: {}", cause(&error)),
             )),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
-                let limit = self.clocks.connect.as_secs();
+                let limit = clocks.connect.as_secs();
                 Err(ProviderError::timed_out(&format!("no connection to {origin} within {limit} s")))
             }
             Ok(Err(error)) if is_closed(&error) => Err(ProviderError::connection(CLOSED)),
             Ok(Err(error)) => Err(ProviderError::connection(&format!("{origin}: {}", cause(&error)))),
             Err(_) => {
-                let limit = self.clocks.first_event.as_secs();
+                let limit = clocks.first_event.as_secs();
                 Err(ProviderError::timed_out(&format!("no answer from {origin} within {limit} s")))
             }
         }
@@ -119,7 +122,7 @@ impl Connections {
         body: Option<Vec<u8>>,
         deadline: Instant,
     ) -> Result<Response, ProviderError> {
-        let client = self.client(PoolKey::default())?;
+        let client = self.client(PoolKey { connect: PROVIDER_CONNECT_TIMEOUT, ..PoolKey::default() })?;
         let request = match body {
             Some(body) => client.post(url).header(CONTENT_TYPE, "application/json").body(body),
             None => client.get(url),
@@ -135,7 +138,7 @@ impl Connections {
         if let Some(client) = pools.get(&key) {
             return Ok(client.clone());
         }
-        let client = build(&key, &self.clocks)?;
+        let client = build(&key)?;
         if pools.len() >= MAX_POOLS {
             // Requests under way keep their own.
             pools.clear();
@@ -145,14 +148,14 @@ impl Connections {
     }
 }
 
-fn build(key: &PoolKey, clocks: &Clocks) -> Result<reqwest::Client, ProviderError> {
+fn build(key: &PoolKey) -> Result<reqwest::Client, ProviderError> {
     static PROVIDER: Once = Once::new();
     // A second installation would only say that there is one.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
     let mut builder = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(clocks.connect)
+        .connect_timeout(key.connect)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .user_agent(concat!("agentd/", env!("CARGO_PKG_VERSION")));
     if !key.is_tls {

@@ -1,10 +1,9 @@
 //! What the folder of a session brings along, and which part of it may be loaded.
 
-use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::discover;
+use crate::config::repository;
 use crate::constants::PROJECT_DIR;
 use crate::trust::{Trusted, place_of};
 
@@ -42,10 +41,10 @@ impl Project {
             held.extend(discover::first_name(dir).map(|path| Held { folder, path }));
         }
         let folder = repository(&place, home).unwrap_or_else(|| place.clone());
-        for dir in BTreeSet::from([&place, &folder]) {
+        for dir in place.ancestors().take_while(|dir| dir.starts_with(&folder)) {
             let path = dir.join(PROJECT_DIR);
             if path.symlink_metadata().is_ok() {
-                held.push(Held { folder: dir.clone(), path });
+                held.push(Held { folder: dir.to_owned(), path });
             }
         }
         Self { place, folder, held }
@@ -56,17 +55,6 @@ impl Project {
         let held = self.held.iter().filter(|held| !trusted.of(&held.folder).is_trusted());
         held.map(|held| held.path.clone()).collect()
     }
-}
-
-/// Returns the root of the repository around a folder. Neither the home nor what is above it is one, and neither is a
-/// folder of another user: anybody can put a `.git` into `/tmp`.
-fn repository(place: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let user = nix::unistd::geteuid().as_raw();
-    let home = home.and_then(|home| home.canonicalize().ok());
-    let below_home = |dir: &&Path| home.as_ref().is_none_or(|home| !home.starts_with(dir));
-    let mine = |dir: &Path| dir.symlink_metadata().is_ok_and(|metadata| metadata.uid() == user);
-    let root = place.ancestors().take_while(below_home).find(|dir| dir.join(".git").symlink_metadata().is_ok())?;
-    mine(root).then(|| root.to_owned())
 }
 
 #[cfg(test)]
@@ -133,7 +121,7 @@ mod tests {
         let own = Project::survey(&cwd, None, &[root.join("up"), root.join("up/p/../p")]);
         assert_eq!(
             names(&root, own.withheld(&Trusted::default())),
-            ["up/p/sub/AGENTS.md", "up/p/.agentd", "up/p/sub/.agentd"]
+            ["up/p/sub/AGENTS.md", "up/p/sub/.agentd", "up/p/.agentd"]
         );
     }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallState};
 use super::error_map::{Failure, parse_params};
-use super::handlers::{approvals, attach, daemon, models, read, run, sessions, settings, trust};
+use super::handlers::{approvals, attach, config, daemon, models, read, run, sessions, settings, trust};
 use super::server::Core;
 
 /// All methods.
@@ -43,6 +43,7 @@ fn register_all(registration: &mut Registration) {
     run::register(registration);
     read::register(registration);
     settings::register(registration);
+    config::register(registration);
 }
 
 /// Registers handlers.

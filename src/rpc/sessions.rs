@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 
 use crate::agent::handle::SessionHandle;
 use crate::config::env::SessionEnv;
+use crate::config::{Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
 use crate::ring::ListLog;
 use crate::supervisor::{NewSession, Supervisor, SupervisorError};
@@ -41,7 +42,13 @@ pub trait Sessions: Send + Sync + 'static {
     /// Returns the decisions about folders.
     fn list_trust(&self) -> Supervised<'_, ListTrustResult>;
     /// Returns the models that an environment has keys for.
-    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult>;
+    fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult>;
+    /// Returns what decides which settings hold for a session.
+    fn place_of<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionPlace>;
+    /// Returns what holds for a session at a place.
+    fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective>;
+    /// Returns the settings of the daemon.
+    fn live(&self) -> &Arc<LiveSettings>;
     /// Returns the models that a session has keys for.
     fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult>;
     /// Brings what is known of models up to date before a session looks one up, by name if it has one.
@@ -104,8 +111,20 @@ impl Sessions for Supervisor {
         Supervisor::list_trust(self).boxed()
     }
 
-    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
-        Supervisor::available_models(self, env).boxed()
+    fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult> {
+        Supervisor::available_models(self, place).boxed()
+    }
+
+    fn place_of<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionPlace> {
+        Supervisor::place_of(self, id).boxed()
+    }
+
+    fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective> {
+        Supervisor::settings_for(self, place).boxed()
+    }
+
+    fn live(&self) -> &Arc<LiveSettings> {
+        &self.services().config.live
     }
 
     fn models_of_session<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, GetAvailableModelsResult> {

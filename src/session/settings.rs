@@ -3,7 +3,7 @@
 
 use agentd_protocol::methods::{Mode, QueueMode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::entry::EntryBody;
 use super::tree::SessionTree;
@@ -31,6 +31,9 @@ pub struct StoredSettings {
     /// Whether failed requests are tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_retry: Option<bool>,
+    /// Settings that the session was given when it was made, by key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Map<String, Value>>,
 }
 
 impl StoredSettings {
@@ -56,6 +59,7 @@ impl StoredSettings {
             steering_mode: self.steering_mode.or(before.steering_mode),
             follow_up_mode: self.follow_up_mode.or(before.follow_up_mode),
             auto_retry: self.auto_retry.or(before.auto_retry),
+            settings: self.settings.or(before.settings),
         }
     }
 

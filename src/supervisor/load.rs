@@ -11,13 +11,14 @@ use agentd_protocol::methods::Question;
 use super::directory::Supervisor;
 use super::error::SupervisorError;
 use super::live::Live;
-use super::new::{ModelChoice, default_level, default_tools, random};
+use super::new::{ModelChoice, default_level, default_tools, given, random};
 use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, left_records, survey};
 use crate::agent::facts::LiveFacts;
 use crate::agent::handle::SessionHandle;
 use crate::agent::machine::Queues;
 use crate::agent::services::Services;
 use crate::clock;
+use crate::config::SessionPlace;
 use crate::config::env::SessionEnv;
 use crate::constants::{INTERRUPTED_MESSAGE, LOGIN_ENV_NOTICE, MAX_AMBIGUOUS, SESSION_MAILBOX};
 use crate::provider::clamp_level;
@@ -111,11 +112,17 @@ impl Supervisor {
                 .to_owned(),
         ));
         let extra = StoredSettings::of(&stored.tree);
-        let settings = self.stored_session_settings(&stored.tree, env, extra.tools.clone()).await?;
+        let settings = self.stored_session_settings(&stored.tree, env, &extra).await?;
         stored.notices.extend(self.model_notices());
         let opening = Opening {
             unsaved: Vec::new(),
-            machine: self.machine(&extra, stored.queues.clone(), stored.questions.clone(), stored.interrupted),
+            machine: self.machine(
+                &settings.config,
+                &extra,
+                stored.queues.clone(),
+                stored.questions.clone(),
+                stored.interrupted,
+            ),
             journal: SessionJournal::new(
                 &stored.journal_path,
                 stored.file.path().to_owned(),
@@ -139,12 +146,18 @@ impl Supervisor {
         &self,
         tree: &SessionTree,
         env: SessionEnv,
-        tools: Option<Vec<String>>,
+        stored: &StoredSettings,
     ) -> Result<SessionSettings, SupervisorError> {
+        let (cwd, given) = (PathBuf::from(&tree.header.cwd), given(stored));
+        let place = SessionPlace { cwd: Some(cwd.clone()), env: env.clone(), given: given.clone() };
+        let config = self.settings_for(place).await.settings;
         let context = build_context(tree);
         let found = match &context.model {
             Some((provider, id)) => self.named_model(&format!("{provider}/{id}"), &env).await,
-            None => self.default_model(&env).await,
+            None => match &config.model {
+                Some(name) => self.named_model(name, &env).await,
+                None => self.default_model(&env).await,
+            },
         };
         let model: ModelChoice = found.ok().map(|(spec, level)| {
             let level = context.thinking_level.or(level).unwrap_or(default_level(&spec));
@@ -156,7 +169,6 @@ impl Supervisor {
             Some((spec, level)) => (Some(spec), level),
             None => (None, thinking),
         };
-        let cwd = PathBuf::from(&tree.header.cwd);
         let looked = self.0.services.tasks.spawn_blocking({
             let (cwd, env, services) = (cwd.clone(), env.clone(), Arc::clone(&self.0.services));
             move || {
@@ -165,7 +177,8 @@ impl Supervisor {
             }
         });
         let project = looked.await.map_err(|_| SupervisorError::Failed)?;
-        Ok(SessionSettings { cwd, env, model, thinking, tools: tools.unwrap_or_else(default_tools), project })
+        let tools = stored.tools.clone().unwrap_or_else(default_tools);
+        Ok(SessionSettings { cwd, env, model, thinking, tools, project, given, config })
     }
 
     /// Starts a session's actor and watches over it: a panic ends that session only.

@@ -8,6 +8,7 @@ use agentd_protocol::methods::GetAvailableModelsResult;
 
 use super::directory::Supervisor;
 use super::error::SupervisorError;
+use crate::config::SessionPlace;
 use crate::config::env::SessionEnv;
 use crate::constants::{LOCAL_MODELS_MAX_AGE, LOCAL_MODELS_MISS_AGE};
 use crate::provider::{ModelError, ModelRegistry, ModelSpec};
@@ -18,15 +19,21 @@ type Chosen = Result<(Arc<ModelSpec>, Option<ThinkingLevel>), ModelError>;
 impl Supervisor {
     /// Returns the models that this environment has keys for, and the one that a new session would get. What servers
     /// on this machine have is told as it was known last, and asked for in the background.
-    pub async fn available_models(&self, env: &SessionEnv) -> GetAvailableModelsResult {
+    pub async fn available_models(&self, place: SessionPlace) -> GetAvailableModelsResult {
+        let env = &place.env.clone();
         let catalog = Arc::clone(&self.0.services.models);
         let asking = async move { catalog.ask_local(LOCAL_MODELS_MAX_AGE).await };
         drop(self.0.services.tasks.spawn("ask local models", asking));
+        let config = self.settings_for(place).await.settings;
         let last_used = self.last_used_model().await;
         let models = self.models().await;
+        let default = match &config.model {
+            Some(name) => models.resolve(name, env),
+            None => models.default_model(env, last_used.as_deref()),
+        };
         GetAvailableModelsResult {
             models: models.available(env).iter().map(|spec| spec.model.clone()).collect(),
-            default_model: models.default_model(env, last_used.as_deref()).ok().map(|(spec, _)| spec.name()),
+            default_model: default.ok().map(|(spec, _)| spec.name()),
             notices: models.notices().iter().map(ToString::to_string).collect(),
         }
     }
@@ -36,10 +43,17 @@ impl Supervisor {
     /// # Errors
     /// The session cannot be opened.
     pub async fn models_of_session(&self, id: &SessionId) -> Result<GetAvailableModelsResult, SupervisorError> {
+        Ok(self.available_models(self.place_of(id).await?).await)
+    }
+
+    /// Returns where a session is, with which environment, and what it was given.
+    ///
+    /// # Errors
+    /// The session cannot be opened.
+    pub async fn place_of(&self, id: &SessionId) -> Result<SessionPlace, SupervisorError> {
         let handle = self.open(id).await?;
-        let pending = handle.env().await.map_err(|_| SupervisorError::Failed)?;
-        let env = pending.await.map_err(|_| SupervisorError::Failed)?.value;
-        Ok(self.available_models(&env).await)
+        let pending = handle.place().await.map_err(|_| SupervisorError::Failed)?;
+        Ok(pending.await.map_err(|_| SupervisorError::Failed)?.value)
     }
 
     /// Brings what is known of models up to date before a session looks one up: the files, and the servers on this

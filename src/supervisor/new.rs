@@ -15,7 +15,8 @@ use crate::agent::handle::SessionHandle;
 use crate::agent::machine::{Machine, MachineSettings, Queues};
 use crate::clock;
 use crate::config::env::SessionEnv;
-use crate::constants::{DEFAULT_MAX_TURNS, MAX_MAX_TURNS};
+use crate::config::settings::{Layer, keys};
+use crate::config::{Effective, SessionPlace, Settings};
 use crate::provider::{ModelSpec, clamp_level};
 use crate::resources::Project;
 use crate::ring::Ring;
@@ -41,10 +42,16 @@ pub struct NewSession {
     pub tools: Option<Vec<String>>,
     /// What its tools may do without a question; what the settings say when `None`.
     pub mode: Option<Mode>,
-    /// Most turns of one run.
-    pub max_turns: Option<u32>,
+    /// Settings that it is given; they count more than those of all other places.
+    pub given: Layer,
     /// Path of the session it comes from.
     pub parent_session: Option<String>,
+}
+
+impl NewSession {
+    fn place(&self) -> SessionPlace {
+        SessionPlace { cwd: Some(self.cwd.clone()), env: self.env.clone(), given: self.given.clone() }
+    }
 }
 
 /// The model of a session, if there is one that can be used. Why there is none is the answer to its first prompt.
@@ -65,7 +72,8 @@ impl Supervisor {
             Ok::<_, SupervisorError>(survey(&cwd, &env, &services))
         });
         let project = looked.await.map_err(|_| SupervisorError::Failed)??;
-        let model = self.choose_model(&new).await?;
+        let config = self.settings_for(new.place()).await.settings;
+        let model = self.choose_model(&new, &config).await?;
         let id = SessionId::new(Uuid::now_v7().to_string());
         let now = clock::now_ms();
         let path = names::session_path(&self.0.services.config.paths.sessions_dir, &new.cwd, now, &id);
@@ -86,7 +94,7 @@ impl Supervisor {
         let opening = Opening {
             unsaved: tree.entries().to_vec(),
             file: SessionFile::create(&path, &self.0.services.writer),
-            machine: self.machine(&stored(&new), Queues::default(), Vec::new(), false),
+            machine: self.machine(&config, &stored(&new), Queues::default(), Vec::new(), false),
             journal: SessionJournal::new(
                 &names::journal_path(&self.0.services.config.paths.journal_dir, &id),
                 path,
@@ -94,7 +102,7 @@ impl Supervisor {
                 false,
             ),
             unrecovered: None,
-            settings: settings(new, model, project),
+            settings: settings(new, model, project, config),
             ring: self.ring(&id),
             notices: self.model_notices(),
             tree,
@@ -106,10 +114,19 @@ impl Supervisor {
         Ok(handle)
     }
 
-    async fn choose_model(&self, new: &NewSession) -> Result<ModelChoice, SupervisorError> {
-        let found = match &new.model {
-            Some(name) => Some(self.named_model(name, &new.env).await?),
-            None => self.default_model(&new.env).await.ok(),
+    /// Returns what holds for a session at a place now.
+    pub async fn settings_for(&self, place: SessionPlace) -> Effective {
+        let live = Arc::clone(&self.0.services.config.live);
+        // Without the files there are still the defaults.
+        self.0.services.tasks.spawn_blocking(move || live.of_session(&place)).await.unwrap_or_default()
+    }
+
+    async fn choose_model(&self, new: &NewSession, config: &Settings) -> Result<ModelChoice, SupervisorError> {
+        let found = match (&new.model, &config.model) {
+            (Some(name), _) => Some(self.named_model(name, &new.env).await?),
+            // Another one is not chosen silently: if it cannot be used, the first prompt is told so.
+            (None, Some(name)) => self.named_model(name, &new.env).await.ok(),
+            (None, None) => self.default_model(&new.env).await.ok(),
         };
         Ok(found.map(|(spec, level)| {
             let level = clamp_level(&spec.model, level.unwrap_or(default_level(&spec)));
@@ -119,16 +136,17 @@ impl Supervisor {
 
     pub(super) fn machine(
         &self,
+        config: &Settings,
         stored: &StoredSettings,
         queues: Queues,
         questions: Vec<Question>,
         interrupted: bool,
     ) -> Machine {
-        let mut retry = self.0.services.config.retry;
+        let mut retry = config.retry;
         retry.enabled = stored.auto_retry.unwrap_or(retry.enabled);
         let settings = MachineSettings {
-            mode: stored.mode.unwrap_or(self.0.services.config.mode),
-            max_turns: stored.max_turns.unwrap_or(DEFAULT_MAX_TURNS),
+            mode: stored.mode.unwrap_or(config.mode),
+            max_turns: config.max_turns,
             retry,
             steering_mode: stored.steering_mode.unwrap_or_default(),
             follow_up_mode: stored.follow_up_mode.unwrap_or_default(),
@@ -155,9 +173,6 @@ fn check(new: &NewSession, tools: &ToolRegistry) -> Result<(), SupervisorError> 
     let invalid = |param, message: String| Err(SupervisorError::InvalidParam { param, message });
     if !new.cwd.is_absolute() {
         return invalid("cwd", format!("{} is not an absolute path", new.cwd.display()));
-    }
-    if let Some(turns) = new.max_turns.filter(|turns| !(1..=MAX_MAX_TURNS).contains(turns)) {
-        return invalid("maxTurns", format!("{turns} is not between 1 and {MAX_MAX_TURNS}"));
     }
     let known: Vec<&str> = tools.names().collect();
     for name in new.tools.iter().flatten() {
@@ -194,17 +209,30 @@ fn first_entries(new: &NewSession, model: &ModelChoice) -> Vec<EntryBody> {
     entries
 }
 
+/// Returns what the session's file keeps of what it was given.
 fn stored(new: &NewSession) -> StoredSettings {
-    StoredSettings { tools: new.tools.clone(), max_turns: new.max_turns, mode: new.mode, ..StoredSettings::default() }
+    let mut given = new.given.to_json();
+    let max_turns = given.remove(keys::MAX_TURNS.name).and_then(|turns| u32::try_from(turns.as_u64()?).ok());
+    let settings = Some(given).filter(|given| !given.is_empty());
+    StoredSettings { tools: new.tools.clone(), max_turns, mode: new.mode, settings, ..StoredSettings::default() }
 }
 
-fn settings(new: NewSession, model: ModelChoice, project: Project) -> SessionSettings {
+/// Returns what a session was given, from its file.
+pub(super) fn given(stored: &StoredSettings) -> Layer {
+    let mut given = stored.settings.clone().unwrap_or_default();
+    if let Some(turns) = stored.max_turns {
+        given.insert(keys::MAX_TURNS.name.to_owned(), turns.into());
+    }
+    Layer::of_stored(&given)
+}
+
+fn settings(new: NewSession, model: ModelChoice, project: Project, config: Arc<Settings>) -> SessionSettings {
     let (model, thinking) = match model {
         Some((spec, level)) => (Some(spec), level),
         None => (None, ThinkingLevel::Off),
     };
     let tools = new.tools.unwrap_or_else(default_tools);
-    SessionSettings { cwd: new.cwd, env: new.env, model, thinking, tools, project }
+    SessionSettings { cwd: new.cwd, env: new.env, model, thinking, tools, project, given: new.given, config }
 }
 
 pub(super) fn default_tools() -> Vec<String> {

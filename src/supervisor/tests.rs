@@ -12,6 +12,7 @@ use pretty_assertions::assert_eq;
 use super::{NewSession, Supervisor};
 use crate::agent::handle::{AttachRequest, Client, ClientId, SessionError, SessionHandle, UserInput};
 use crate::agent::services::Services;
+use crate::config::settings::Layer;
 use crate::config::{self, env::SessionEnv};
 use crate::exec::SpawnerOptions;
 use crate::ring::{ListWatch, Pull, Wake};
@@ -28,7 +29,7 @@ fn supervisor(home: &Path) -> Supervisor {
         ("XDG_RUNTIME_DIR", folder("run")),
         ("AGENTD_LOCAL_MODELS", OsString::from("0")),
     ]);
-    let config = config::load(&|name| vars.get(name).cloned()).unwrap();
+    let config = config::load(&|name| vars.get(name).cloned(), Layer::default()).unwrap();
     // Nothing is started here but the login shell, whose environment may be missing.
     let spawner = SpawnerOptions { exe: "/bin/false".into(), nofile: None };
     Supervisor::new(Arc::new(Services::new(config, Tasks::default(), "test", spawner).unwrap()))
@@ -42,7 +43,7 @@ async fn new_session(supervisor: &Supervisor, cwd: &Path) -> SessionHandle {
         name: None,
         tools: Some(Vec::new()),
         mode: None,
-        max_turns: None,
+        given: Layer::default(),
         parent_session: None,
     };
     supervisor.new_session(new).await.unwrap()

@@ -206,3 +206,46 @@ async fn questions_are_listed_and_answered_from_another_terminal() {
     assert_eq!(late.status.code(), Some(1));
     assert!(err(&late).contains("answered before: \"once\" by \"agentctl\""), "{}", err(&late));
 }
+
+/// One key set at every place there is, as people see it.
+#[tokio::test]
+async fn config_show_says_which_place_counts() {
+    let home = Home::new();
+    home.configure("max_turns = 40\n");
+    let project = home.cwd().join(".agentd");
+    std::fs::create_dir(&project).unwrap();
+    std::fs::write(project.join("config.toml"), "# ours\nmax_turns = 35\n").unwrap();
+    let (user, project) =
+        (home.config().join("agentd/config.toml"), project.join("config.toml").canonicalize().unwrap());
+    let daemon = Daemon::start(home);
+    let home = daemon.home();
+    let show = |args: &[&str]| {
+        let mut command = command(home, args);
+        command.env("AGENTD_MAX_TURNS", "30");
+        let run = tokio::task::spawn_blocking(move || command.output().expect("start agentctl"));
+        async move { bounded("the end of agentctl", run).await.expect("no panic") }
+    };
+    let five = ["config", "show", "max_turns", "--origin", "--set", "max_turns=20"];
+    let untrusted = show(&five).await;
+    let places = |project: &str| {
+        format!(
+            "max_turns = 20  given to the session\n                over 30 (environment AGENTD_MAX_TURNS)\n{project}\
+             \x20               over 40 (user {}:1)\n                over 50 (default)\n",
+            user.display()
+        )
+    };
+    assert_eq!(out(&untrusted), places(""), "{}", err(&untrusted));
+    assert!(err(&untrusted).contains("is not trusted"), "{}", err(&untrusted));
+    home.trust(&home.cwd());
+    let project = format!("                over 35 (project {}:2)\n", project.display());
+    let trusted = show(&five).await;
+    assert_eq!((out(&trusted), err(&trusted)), (&*places(&project), ""));
+    assert_eq!(out(&show(&["config", "show", "max_turns"]).await), "max_turns = 30\n");
+    assert_eq!(out(&show(&["config", "get", "max_turns"]).await), "30\n");
+    assert_eq!(out(&show(&["config", "path"]).await), format!("{}\n", user.display()));
+    let unset = show(&["config", "get", "model"]).await;
+    assert_eq!((unset.status.code(), out(&unset)), (Some(1), ""));
+    let unknown = show(&["config", "get", "max_turn"]).await;
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(err(&unknown).contains("did you mean max_turns?"), "{}", err(&unknown));
+}

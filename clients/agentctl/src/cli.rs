@@ -58,6 +58,8 @@ pub(crate) enum Verb {
     Wait(SessionsArgs),
     /// List the models that can be used
     Models(ModelsArgs),
+    /// Show settings, and which place says what holds
+    Config(ConfigArgs),
     /// Start, stop or look at the daemon
     Daemon(DaemonArgs),
     /// Call any method of the wire
@@ -104,6 +106,9 @@ pub(crate) struct RunArgs {
     /// Name of the session
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Set something for this session, whatever files and variables say; `config show` lists the keys
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "continue_last")]
+    pub(crate) set: Vec<String>,
 }
 
 /// Arguments of `attach`.
@@ -261,6 +266,43 @@ pub(crate) struct ModelsArgs {
     pub(crate) session: Option<SessionRef>,
 }
 
+/// Arguments of `config`.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) action: ConfigAction,
+}
+
+/// What to do with settings.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// List every setting and what it is, for a session that would be made here
+    Show(ConfigShowArgs),
+    /// Print what a setting is; exit code 1 when it is not set
+    Get {
+        /// Its name, such as retry.max_retries
+        key: String,
+    },
+    /// Print the path of the file with your settings
+    Path,
+}
+
+/// Arguments of `config show`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ConfigShowArgs {
+    /// Also say which place sets each, and which places count less
+    #[arg(long)]
+    pub(crate) origin: bool,
+    /// What holds for this session
+    #[arg(long, conflicts_with = "set")]
+    pub(crate) session: Option<SessionRef>,
+    /// As if this was given to the session; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Only this one
+    pub(crate) key: Option<String>,
+}
+
 /// Arguments of `daemon`.
 #[derive(Args, Debug)]
 pub(crate) struct DaemonArgs {
@@ -317,7 +359,7 @@ mod tests {
     fn help_names_the_verbs_in_order_of_use() {
         let names: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny"];
-        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "daemon", "rpc"];
+        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "config", "daemon", "rpc"];
         assert_eq!(names, [&use_order[..], &rest].concat());
     }
 

@@ -106,6 +106,9 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
         Verb::Models(args) => {
             verbs::models::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
         }
+        Verb::Config(args) => {
+            verbs::config::run(&mut Link::open(Start::IfNeeded, console).await?, console, args.action).await
+        }
         Verb::Daemon(args) => verbs::daemon::run(console, args.action).await,
         Verb::Rpc(args) => {
             let params = verbs::rpc::params(&args)?;

@@ -20,6 +20,7 @@ use crate::model::Model;
 
 mod approvals;
 mod attach;
+mod config;
 mod daemon;
 mod permissions;
 mod run;
@@ -30,6 +31,7 @@ mod trust;
 
 pub use approvals::*;
 pub use attach::*;
+pub use config::*;
 pub use daemon::*;
 pub use permissions::*;
 pub use run::*;
@@ -192,6 +194,8 @@ methods! {
     SetFollowUpMode = "set_follow_up_mode", Session, false, SetQueueModeParams => Empty;
     /// Counts messages, tokens and cost over all entries of the file.
     GetSessionStats = "get_session_stats", Session, false, SessionParams => SessionStats;
+    /// Tells what every setting is, and which place says so: for a session, or for a new one of this connection.
+    GetConfig = "get_config", Daemon, false, GetConfigParams => GetConfigResult;
     /// Replaces the environment that the session's tools and key look-up use. Held in memory only.
     SetEnv = "set_env", Session, false, SetEnvParams => Empty;
 }

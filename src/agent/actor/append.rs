@@ -106,7 +106,7 @@ impl SessionActor {
     }
 
     fn sync_mode(&self, wanted: bool) -> SyncMode {
-        match self.services.config.durability {
+        match self.settings.config.durability {
             Durability::Flush => SyncMode::Flush,
             Durability::Turn if wanted => SyncMode::Data,
             Durability::Turn => SyncMode::Flush,

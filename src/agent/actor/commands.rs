@@ -45,7 +45,7 @@ impl SessionActor {
             Command::GetEntries(params, reply) => self.answer_read(reply, move |actor| actor.entries(&params)),
             Command::GetLastAssistantText(reply) => self.answer_read(reply, |actor| Ok(actor.last_assistant_text())),
             Command::GetStats(reply) => self.answer_read(reply, |actor| Ok(actor.stats())),
-            Command::GetEnv(reply) => self.answer_read(reply, |actor| Ok(actor.settings.env.clone())),
+            Command::GetPlace(reply) => self.answer_read(reply, |actor| Ok(actor.place())),
             Command::SetName(name, reply) => self.set_name(&name, reply),
             Command::SetModel(name, reply) => self.set_model(name, reply),
             Command::SetThinkingLevel(level, reply) => self.set_thinking_level(level, reply),

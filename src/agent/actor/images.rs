@@ -59,7 +59,7 @@ impl SessionActor {
             return self.feed_user(user_message(message, Vec::new(), client_message_id), client, purpose, reply);
         }
         let tools = Arc::clone(&self.services.tools);
-        let resize = self.services.config.images.auto_resize;
+        let resize = self.settings.config.images.auto_resize;
         let cancel = self.services.tasks.cancel_token().child_token();
         let token = cancel.clone();
         let task = self.services.tasks.spawn("images", async move { tools.fit_images(images, resize, &token).await });

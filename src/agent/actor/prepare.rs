@@ -7,16 +7,18 @@ use agentd_protocol::message::{Message, SystemMessage, ThinkingLevel, ToolDefini
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 
-use super::SessionActor;
 use super::append::hold;
+use super::{SessionActor, SessionSettings};
 use crate::agent::machine::{Input, Prepared, Refusal};
 use crate::agent::services::Services;
 use crate::clock;
 use crate::config::env::SessionEnv;
+use crate::config::{SessionPlace, Settings};
 use crate::provider::{ModelSpec, clamp_level};
 use crate::resources::{self, Project, PromptFacts};
 use crate::session::context::merge_system_messages;
 use crate::session::entry::{Entry, EntryBody};
+use crate::session::settings::StoredSettings;
 use crate::session::tree::SessionTree;
 use crate::store::error::StoreError;
 use crate::store::session_file::SessionFile;
@@ -45,6 +47,8 @@ struct Found {
     model: Option<FoundModel>,
     /// The system prompt as it must be now.
     sections: Map<String, Value>,
+    /// The settings that hold for the run.
+    config: Arc<Settings>,
 }
 
 enum FoundModel {
@@ -76,7 +80,7 @@ impl SessionActor {
         let Some(file) = self.file.take() else {
             return self.feed(Input::Prepared(Err(Refusal::Storage("the session file is lost".to_owned()))));
         };
-        let (cwd, env) = (self.settings.cwd.clone(), self.settings.env.clone());
+        let (cwd, env, place) = (self.settings.cwd.clone(), self.settings.env.clone(), self.place());
         let services = Arc::clone(&self.services);
         let (has_model, lost) = (self.settings.model.is_some(), self.lost_model());
         let tools = self.services.tools.usages(&self.settings.tools);
@@ -90,19 +94,25 @@ impl SessionActor {
                     return PrepareResult::refused(Some(file), error.into(), is_stale);
                 }
             };
+            let config = services.config.live.of_session(&place).settings;
             let found = check_cwd(&cwd).and_then(|()| {
                 let model = match lost {
                     _ if has_model => None,
                     // Another one is not chosen silently.
                     Some(name) => Some(FoundModel::Again(services.models.refresh().resolve(&name, &env)?.0)),
                     None => {
-                        let (spec, level) = services.models.refresh().default_model(&env, None)?;
+                        let models = services.models.refresh();
+                        let (spec, level) = match &config.model {
+                            Some(name) => models.resolve(name, &env)?,
+                            None => models.default_model(&env, None)?,
+                        };
                         Some(FoundModel::First(spec, level))
                     }
                 };
                 let trusted = Trusted::new(services.trust.load_or_none(), None);
                 let project = survey(&cwd, &env, &services);
-                Ok(Found { model, project, sections: current_sections(cwd, &env, tools, &services, &trusted) })
+                let sections = current_sections(cwd.clone(), &env, tools, &services, &trusted);
+                Ok(Found { model, project, sections, config })
             });
             PrepareResult { file: Some(file), foreign, found, is_stale: false }
         }));
@@ -113,6 +123,7 @@ impl SessionActor {
         self.closing |= result.is_stale;
         self.adopt_foreign(result.foreign);
         let prepared = result.found.map(|found| {
+            self.obey(found.config);
             let mut entries = Vec::new();
             self.settings.project = found.project;
             match found.model {
@@ -131,6 +142,20 @@ impl SessionActor {
 }
 
 impl SessionActor {
+    /// Returns what decides which settings hold.
+    pub(super) fn place(&self) -> SessionPlace {
+        let SessionSettings { cwd, env, given, .. } = self.settings.clone();
+        SessionPlace { cwd: Some(cwd), env, given }
+    }
+
+    /// Takes settings over for the run that begins.
+    fn obey(&mut self, config: Arc<Settings>) {
+        let mut retry = config.retry;
+        retry.enabled = StoredSettings::of(&self.tree).auto_retry.unwrap_or(retry.enabled);
+        self.machine.follow_settings(config.max_turns, retry);
+        self.settings.config = config;
+    }
+
     /// Asks a model from now on, and returns the entries that say so.
     fn use_first_model(&mut self, spec: Arc<ModelSpec>, level: Option<ThinkingLevel>) -> [EntryBody; 2] {
         let level = clamp_level(&spec.model, level.unwrap_or(self.settings.thinking));

@@ -80,12 +80,14 @@ impl SessionActor {
         };
         let context = build_context(&self.tree);
         let request = ModelRequest {
-            spec: images::allowed(&spec, &self.services.config.images),
+            spec: images::allowed(&spec, &self.settings.config.images),
             messages: context.messages.into_iter().map(|entry| entry.message).collect(),
             thinking: self.settings.thinking,
             env: self.settings.env.clone(),
             cwd: self.settings.cwd.clone(),
             session_id: self.id.clone(),
+            clocks: self.settings.config.provider_clocks,
+            demo_delay: self.settings.config.demo_delay,
             pace: Pace::new({
                 let ring = self.ring.clone();
                 move || ring.wants_each_delta()

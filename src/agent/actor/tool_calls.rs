@@ -120,7 +120,7 @@ impl SessionActor {
             known_files: self.known_files.clone(),
             call_id: start.id.clone(),
             command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
-            resizes_images: self.services.config.images.auto_resize,
+            resizes_images: self.settings.config.images.auto_resize,
             text_only_model: self.settings.model.as_ref().and_then(|spec| images::text_only(spec)),
         };
         // Before the tool can do anything: after a kill, nobody must think that it had not begun.

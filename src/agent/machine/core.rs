@@ -256,6 +256,12 @@ impl Machine {
         }
     }
 
+    /// Follows what the user's settings say of runs, from now on.
+    pub fn follow_settings(&mut self, max_turns: u32, retry: RetrySettings) {
+        self.settings.max_turns = max_turns;
+        self.settings.retry = retry;
+    }
+
     /// Obeys settings from now on.
     pub fn configure(&mut self, set: &StoredSettings) {
         self.settings = self.settings_with(set);

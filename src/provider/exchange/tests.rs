@@ -13,10 +13,10 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::agent::event::{BlockKind, DeltaKind};
+use crate::config::ProviderClocks;
 use crate::config::env::SessionEnv;
 use crate::provider::client::ProviderClient;
 use crate::provider::demo;
-use crate::provider::http::Clocks;
 use crate::provider::spec::{ModelSpec, ProviderSpec, ValueSource};
 
 /// Longest time that a test waits for anything.
@@ -151,6 +151,8 @@ fn request(spec: ModelSpec, env: SessionEnv) -> ModelRequest {
         env,
         cwd: PathBuf::from("/"),
         session_id: SessionId::new("s"),
+        clocks: ProviderClocks::default(),
+        demo_delay: std::time::Duration::ZERO,
         pace: crate::provider::Pace::default(),
     }
 }
@@ -401,17 +403,17 @@ async fn a_server_that_does_not_stream() {
     assert_eq!(failed(error), (ErrorClass::BadRequest, "no [redacted]".to_owned()));
 }
 
-fn short_clocks(first_event_ms: u64, idle_ms: u64) -> ProviderClient {
-    ProviderClient::with_clocks(Clocks {
+fn short_clocks(first_event_ms: u64, idle_ms: u64) -> ProviderClocks {
+    ProviderClocks {
         connect: PATIENCE,
         first_event: Duration::from_millis(first_event_ms),
         idle: Duration::from_millis(idle_ms),
-    })
+    }
 }
 
 #[tokio::test]
 async fn silence_is_ended() {
-    for (name, script, client, message) in [
+    for (name, script, clocks, message) in [
         ("no answer", vec![Step::AwaitClose], short_clocks(1000, 60_000), "no answer"),
         ("no event", vec![raw(HEAD), Step::AwaitClose], short_clocks(1000, 60_000), "no event"),
         ("comments only", vec![raw(HEAD), Step::Forever(": PROCESSING\n\n")], short_clocks(1000, 60_000), "no event"),
@@ -430,7 +432,9 @@ async fn silence_is_ended() {
     ] {
         let server = Server::start(vec![script]).await;
         let base_url = format!("http://127.0.0.1:{}", server.port);
-        let (class, found) = failed(ask_with(&client, request(spec(&base_url), env(&[]))).await);
+        let (class, found) = failed(
+            ask_with(&ProviderClient::new(), ModelRequest { clocks, ..request(spec(&base_url), env(&[])) }).await,
+        );
         assert_eq!(class, ErrorClass::Transient, "{name}");
         assert!(found.starts_with("Request timed out: ") && found.contains(message), "{name}: {found}");
         server.requests().await;
@@ -441,10 +445,11 @@ async fn silence_is_ended() {
 async fn events_keep_a_slow_stream_alive() {
     let server = Server::start(vec![vec![raw(HEAD), Step::Forever(TEXT)]]).await;
     let base_url = format!("http://127.0.0.1:{}", server.port);
-    let client = short_clocks(2000, 2000);
+    let clocks = short_clocks(2000, 2000);
+    let client = ProviderClient::new();
     let (events, mut received) = mpsc::channel(4);
     let cancel = CancellationToken::new();
-    let asked = client.stream(request(spec(&base_url), env(&[])), events, cancel.clone());
+    let asked = client.stream(ModelRequest { clocks, ..request(spec(&base_url), env(&[])) }, events, cancel.clone());
     let count = async {
         let mut deltas = 0;
         while deltas < 50 {
@@ -490,8 +495,10 @@ async fn a_full_receiver_holds_back_the_provider_and_can_be_cancelled() {
     let base_url = format!("http://127.0.0.1:{}", server.port);
     let cancel = CancellationToken::new();
     let (events, mut received) = mpsc::channel(1);
-    let client = short_clocks(60_000, 60_000);
-    let asked = client.stream(request(spec(&base_url), env(&[])), events.clone(), cancel.clone());
+    let clocks = short_clocks(60_000, 60_000);
+    let client = ProviderClient::new();
+    let asked =
+        client.stream(ModelRequest { clocks, ..request(spec(&base_url), env(&[])) }, events.clone(), cancel.clone());
     let stop = async {
         received.recv().await.expect("the stream has begun");
         // Now nothing is received any more.
@@ -628,12 +635,15 @@ async fn configured_beta_features_stand_beside_ours() {
 
 #[tokio::test]
 async fn b003_pings_do_not_keep_a_messages_stream_alive() {
-    for (script, client, message) in [
+    for (script, clocks, message) in [
         (vec![raw(HEAD), Step::Forever(PING)], short_clocks(1000, 60_000), "no event"),
         (vec![raw(HEAD), Step::Chunk(MESSAGE), Step::Forever(PING)], short_clocks(60_000, 300), "no further event"),
     ] {
         let server = Server::start(vec![script]).await;
-        let (class, found) = failed(ask_with(&client, request(messages_spec(server.port), env(&[]))).await);
+        let (class, found) = failed(
+            ask_with(&ProviderClient::new(), ModelRequest { clocks, ..request(messages_spec(server.port), env(&[])) })
+                .await,
+        );
         assert_eq!(class, ErrorClass::Transient);
         assert!(found.starts_with("Request timed out: ") && found.contains(message), "{found}");
         server.requests().await;

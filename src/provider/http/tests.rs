@@ -45,7 +45,7 @@ fn headers_that_http_forbids_are_refused_without_their_value() {
 fn one_pool_for_each_proxy_setting() {
     let connections = Connections::default();
     let url = |text: &str| Url::parse(text).unwrap();
-    let key = |target: &str, vars: &[(&str, &str)]| PoolKey::of(&url(target), &env(vars));
+    let key = |target: &str, vars: &[(&str, &str)]| PoolKey::of(&url(target), &env(vars), &ProviderClocks::default());
     let proxy = [("HTTP_PROXY", "http://p:1")];
     assert_eq!(key("http://a", &proxy), key("http://b", &[("http_proxy", "http://p:1")]));
     assert_ne!(key("http://a", &proxy), key("http://a", &[]));

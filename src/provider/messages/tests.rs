@@ -24,6 +24,8 @@ fn request(keys: &[&str], vars: &[(&str, &str)], auth_header: bool) -> ModelRequ
         env: SessionEnv::new(vars, EnvSource::Client),
         cwd: PathBuf::from("/"),
         session_id: SessionId::new("s"),
+        clocks: crate::config::ProviderClocks::default(),
+        demo_delay: std::time::Duration::ZERO,
         pace: crate::provider::Pace::default(),
     }
 }

@@ -54,6 +54,7 @@ fn status(call: &Call) -> DaemonStatus {
         abandoned_tools: counts.abandoned_tools,
         index: counts.index,
         confinement: core.info.confinement.clone(),
+        config_faults: core.sessions.live().known_faults(),
     }
 }
 

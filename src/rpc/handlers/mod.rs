@@ -3,6 +3,7 @@
 
 pub(super) mod approvals;
 pub(super) mod attach;
+pub(super) mod config;
 pub(super) mod daemon;
 pub(super) mod models;
 pub(super) mod read;

@@ -7,6 +7,8 @@ use agentd_protocol::methods::{GetAvailableModels, GetAvailableModelsParams, Get
 use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
+use crate::config::SessionPlace;
+use crate::config::settings::Layer;
 
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.plain(GetAvailableModels, available);
@@ -16,8 +18,8 @@ async fn available(call: Arc<Call>, params: GetAvailableModelsParams) -> Result<
     match params.session_id {
         Some(id) => Ok(call.core.sessions.models_of_session(&id).await?),
         None => {
-            let env = call.env().await;
-            Ok(call.core.sessions.available_models(&env).await)
+            let place = SessionPlace { cwd: call.conn().cwd(), env: call.env().await, given: Layer::default() };
+            Ok(call.core.sessions.available_models(place).await)
         }
     }
 }

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use agentd_protocol::Cursor;
 use agentd_protocol::methods::{
-    Empty, ListSessions, ListSessionsParams, ListSessionsResult, NewSession, NewSessionParams, NewSessionResult,
-    UnwatchSessions, WatchSessions, WatchSessionsParams, WatchSessionsResult,
+    ConfigSource, Empty, ListSessions, ListSessionsParams, ListSessionsResult, NewSession, NewSessionParams,
+    NewSessionResult, Origin, UnwatchSessions, WatchSessions, WatchSessionsParams, WatchSessionsResult,
 };
+
+use serde_json::{Map, Value};
 
 use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::super::outbox::Effect;
 use super::attach::subscribe;
+use super::config::read_settings;
 use super::settings::check_name;
 use crate::agent::handle::SessionHandle;
+use crate::config::settings::{self, Layer, keys};
 use crate::constants::MAX_MAX_TURNS;
 use crate::supervisor;
 
@@ -33,9 +37,7 @@ pub(in crate::rpc) fn register(registration: &mut Registration) {
 }
 
 async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSessionResult, Failure> {
-    if let Some(max_turns) = params.max_turns.filter(|max_turns| !(1..=MAX_MAX_TURNS).contains(max_turns)) {
-        return Err(Failure::param("maxTurns", format!("{max_turns} is not within 1 to {MAX_MAX_TURNS}")));
-    }
+    let given = given(params.settings.unwrap_or_default(), params.max_turns)?;
     check_name(params.name.as_deref().unwrap_or_default())?;
     let new = supervisor::NewSession {
         cwd: working_directory(&call, params.cwd)?,
@@ -44,7 +46,7 @@ async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSes
         name: params.name,
         tools: params.tools,
         mode: params.mode,
-        max_turns: params.max_turns,
+        given,
         parent_session: params.parent_session,
     };
     let handle = call.core.sessions.new_session(new).await?;
@@ -66,7 +68,24 @@ async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSes
     Ok(result)
 }
 
-fn working_directory(call: &Call, cwd: Option<String>) -> Result<PathBuf, Failure> {
+/// Reads the settings that a session is given. `maxTurns` is one of them by another name.
+fn given(settings: Map<String, Value>, max_turns: Option<u32>) -> Result<Layer, Failure> {
+    if let Some(max_turns) = max_turns.filter(|max_turns| !(1..=MAX_MAX_TURNS).contains(max_turns)) {
+        return Err(Failure::param("maxTurns", format!("{max_turns} is not within 1 to {MAX_MAX_TURNS}")));
+    }
+    let mut given = read_settings(&settings)?;
+    if let Some(max_turns) = max_turns {
+        let origin = Origin { source: ConfigSource::Session, ..Origin::default() };
+        given.put(&keys::MAX_TURNS, settings::Value::Number(max_turns.into()), origin);
+    }
+    Ok(given)
+}
+
+/// Returns the directory that a request names, or the connection's.
+///
+/// # Errors
+/// There is none, or it is relative.
+pub(super) fn working_directory(call: &Call, cwd: Option<String>) -> Result<PathBuf, Failure> {
     let Some(cwd) = cwd.map(PathBuf::from).or_else(|| call.conn().cwd()) else {
         return Err(Failure::param("cwd", "missing; this connection's front has not told a working directory either"));
     };

@@ -21,12 +21,15 @@ use tokio::sync::mpsc;
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
 use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle, UserAnswer};
 use crate::config::env::SessionEnv;
+use crate::config::settings::Layer;
+use crate::config::{Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
 use crate::permissions::questions::Answer as Decided;
 use crate::ring::{ListLog, Ring, RingBudget};
 use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
 use crate::supervisor::{NewSession, SupervisorError};
 use crate::tasks::Tasks;
+use crate::trust::TrustStore;
 
 /// The sessions of a made-up daemon.
 pub(super) struct Fake {
@@ -40,6 +43,7 @@ pub(super) struct Fake {
     trust: Mutex<Vec<FolderTrust>>,
     /// Id of the next new session, which then begins without events.
     pub(super) next_new: Mutex<Option<String>>,
+    live: Arc<LiveSettings>,
 }
 
 /// One of them, as a test holds it.
@@ -85,6 +89,13 @@ impl Fake {
             leaving: Mutex::default(),
             trust: Mutex::default(),
             next_new: Mutex::default(),
+            live: Arc::new(LiveSettings::start(
+                "/config/agentd/config.toml".into(),
+                None,
+                TrustStore::new("/state".as_ref()),
+                Layer::default(),
+                Layer::default(),
+            )),
         })
     }
 
@@ -252,7 +263,7 @@ async fn run(shared: Arc<Shared>, mut mailbox: mpsc::Receiver<Box<Command>>) {
             }
             Command::GetStats(reply) => answer(reply, stats(&shared.id), seq),
             Command::SetModel(name, reply) => answer(reply, model(&name), seq),
-            Command::GetEnv(reply) => answer(reply, SessionEnv::new([].into(), EnvSource::Client), seq),
+            Command::GetPlace(reply) => answer(reply, place(), seq),
             Command::SetName(_, reply) | Command::Close(reply) | Command::Unload(reply) => answer(reply, Empty {}, seq),
             Command::SetThinkingLevel(_, reply) | Command::SetEnv(_, reply) => answer(reply, Empty {}, seq),
             Command::CycleThinkingLevel(reply) => answer(reply, CycleThinkingLevelResult::default(), seq),
@@ -306,7 +317,7 @@ fn name(command: &Command) -> String {
         Command::GetEntries(..) => "get_entries".into(),
         Command::GetLastAssistantText(_) => "get_last_assistant_text".into(),
         Command::GetStats(_) => "get_session_stats".into(),
-        Command::GetEnv(_) => "get_env".into(),
+        Command::GetPlace(_) => "get_place".into(),
         Command::Unload(_) => "unload".into(),
         Command::SetName(name, _) => format!("set_name {name}"),
         Command::SetModel(name, _) => format!("set_model {name}"),
@@ -412,9 +423,21 @@ impl Sessions for Fake {
         async move { Ok(ListTrustResult { file: "/home/me/.local/state/agentd/trust.json".into(), folders }) }.boxed()
     }
 
-    fn available_models<'a>(&'a self, env: &'a SessionEnv) -> BoxFuture<'a, GetAvailableModelsResult> {
+    fn place_of<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionPlace> {
+        async move { self.find(id).map(|_| place()) }.boxed()
+    }
+
+    fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective> {
+        async move { self.live.of_session(&place) }.boxed()
+    }
+
+    fn live(&self) -> &Arc<LiveSettings> {
+        &self.live
+    }
+
+    fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult> {
         async move {
-            let models = env.get("MODEL").map(model).into_iter().collect();
+            let models = place.env.get("MODEL").map(model).into_iter().collect();
             GetAvailableModelsResult { models, default_model: None, notices: Vec::new() }
         }
         .boxed()
@@ -499,6 +522,11 @@ fn model(name: &str) -> Model {
         prompt_cache: None,
         compat: None,
     }
+}
+
+fn place() -> SessionPlace {
+    let env = SessionEnv::new([].into(), EnvSource::Client);
+    SessionPlace { cwd: Some("/work".into()), env, given: Layer::default() }
 }
 
 fn session_state(id: &SessionId, is_running: bool) -> SessionState {

@@ -16,6 +16,8 @@ use pretty_assertions::assert_eq;
 
 use schema::Types;
 
+use crate::config::settings::{KEYS, Project};
+
 const BEGIN: &str = "<!-- generated: ";
 const END: &str = "<!-- /generated -->";
 /// Set to write what the pages should say instead of comparing.
@@ -77,6 +79,7 @@ async fn pages_say_what_the_code_does() {
                 "method" => method(what, &types),
                 "methods" => index(&places),
                 "errors" => errors(),
+                "keys" => keys(),
                 "type" => types.one(what),
                 "types" => types.rest(),
                 "transcript" => {
@@ -161,6 +164,30 @@ fn errors() -> String {
     for row in ERROR_CODES {
         let retryable = if row.retryable { "yes" } else { "no" };
         writeln!(out, "| {} | `{}` | {retryable} | {} |", row.code, row.name, row.meaning).unwrap();
+    }
+    out
+}
+
+fn keys() -> String {
+    let mut out = String::from("| Key | What it may be | Default | Variable | Of | From the next | A project may |\n");
+    out += "| --- | --- | --- | --- | --- | --- | --- |\n";
+    for key in KEYS {
+        let default = key.default.as_ref().map_or("unset".to_owned(), |value| format!("`{value}`"));
+        let (scope, applies) = (key.scope.as_str(), key.applies.as_str());
+        let project = match key.project {
+            Project::Never => "not set it",
+            Project::Stricter => "be stricter",
+            Project::Any => "set it",
+        };
+        let (name, variable, expects) = (key.name, key.variable, key.kind.expects());
+        writeln!(out, "| `{name}` | {expects} | {default} | `{variable}` | {scope} | {applies} | {project} |").unwrap();
+    }
+    for key in KEYS {
+        write!(out, "\n- `{}`: {}", key.name, key.doc).unwrap();
+        if !key.pi.is_empty() {
+            let places: Vec<String> = key.pi.iter().map(|at| format!("`{}`", at[1..].replace('/', "."))).collect();
+            write!(out, " pi: {}.", places.join(" or ")).unwrap();
+        }
     }
     out
 }

@@ -79,10 +79,13 @@ impl Daemon {
         size.trim().trim_end_matches(" kB").parse::<usize>().expect("a size") * 1024
     }
 
-    /// Connects over the socket and says who the client is.
+    /// Connects over the socket and says who the client is. Its environment is the home's, with what was set for the
+    /// daemon of agentd's own variables: many of them are the client's to set.
     pub(crate) async fn connect(&self) -> Client {
         let mut client = Client::connect(&self.home.socket()).await;
-        client.front(&self.home.cwd(), &self.home.env()).await;
+        let mut env = self.home.env();
+        env.extend(self.extra.clone().into_iter().filter(|(name, _)| name.starts_with("AGENTD_")));
+        client.front(&self.home.cwd(), &env).await;
         client
     }
 

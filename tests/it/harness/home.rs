@@ -27,8 +27,15 @@ impl Home {
         for folder in [home.user(), home.state(), home.config(), home.runtime(), home.pi_agent(), home.cwd()] {
             fs::create_dir_all(folder).expect("make a folder of the home");
         }
+        // Tests of permissions say otherwise at places that count more.
+        home.configure("mode = \"full\"\n");
         fs::set_permissions(home.runtime(), fs::Permissions::from_mode(0o700)).expect("close the runtime folder");
         home
+    }
+
+    /// Writes the user's settings.
+    pub(crate) fn configure(&self, text: &str) {
+        write(&self.config().join("agentd/config.toml"), text.as_bytes());
     }
 
     /// Makes a home whose models are those of the recordings, served by `server`.
@@ -99,8 +106,6 @@ impl Home {
             ("XDG_RUNTIME_DIR".to_owned(), path(self.runtime())),
             ("PI_CODING_AGENT_DIR".to_owned(), path(self.pi_agent())),
             ("AGENTD_SOCKET".to_owned(), path(self.socket())),
-            // Tests of permissions set their own.
-            ("AGENTD_MODE".to_owned(), "full".to_owned()),
             // What the machine serves is none of the tests' business.
             ("AGENTD_LOCAL_MODELS".to_owned(), "0".to_owned()),
             ("AGENTD_TEST_HOME".to_owned(), path(self.root().to_owned())),

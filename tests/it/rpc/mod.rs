@@ -3,6 +3,7 @@
 mod approvals;
 mod attach;
 mod batch;
+mod config;
 mod connection;
 mod envelope;
 mod framing;

@@ -135,6 +135,10 @@ fn details(status: &DaemonStatus) -> Vec<String> {
     if status.abandoned_tools > 0 {
         lines.push(format!("          {} did not stop when told and were abandoned", status.abandoned_tools));
     }
+    for (at, fault) in status.config_faults.iter().enumerate() {
+        let head = if at == 0 { "settings " } else { "         " };
+        lines.push(format!("{head} {}", one_line(&fault.to_string())));
+    }
     lines.push(format!("clients   {}", status.clients.len()));
     for client in &status.clients {
         let name = if client.name.is_empty() { "(unnamed)" } else { &client.name };
@@ -175,6 +179,7 @@ mod tests {
             "socket": "/run/a.sock", "sessionsDir": "/s", "loadedSessions": 3, "runningSessions": 1,
             "ringBytes": 2048, "clients": [{"name": "", "pid": 9, "attached": [], "bytesOut": 10}],
             "abandonedTools": 1, "index": "ready", "confinement": "none",
+            "configFaults": [{"origin": {"source": "user", "file": "/c.toml", "line": 3}, "message": "no key x"}],
         }))
         .expect("a status");
         assert_eq!(first_line(&status), "agentd 0.1.0 (build b1), pid 7, listens on /run/a.sock");
@@ -185,6 +190,7 @@ events    2.0 KiB held for replay
 index     ready
 tools     run unconfined
           1 did not stop when told and were abandoned
+settings  /c.toml:3: no key x
 clients   1
           (unnamed) pid 9, 0 attached, 10 B sent";
         assert_eq!(details(&status).join("\n"), expected);

@@ -9,6 +9,7 @@ use agentd_protocol::session_view::SessionView;
 use agentd_protocol::{Seq, SessionId};
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::cli::RunArgs;
 use crate::console::Console;
@@ -82,6 +83,7 @@ async fn new_session(link: &mut Link, console: &Console, args: &RunArgs, view: V
         name: args.name.clone(),
         tools: args.tools.as_deref().map(tool_names).transpose()?,
         max_turns: args.max_turns,
+        settings: assignments(&args.set)?,
         attach: Some(!args.detach),
         view: Some(view),
         ..NewSessionParams::default()
@@ -95,6 +97,21 @@ async fn new_session(link: &mut Link, console: &Console, args: &RunArgs, view: V
         state: made.state,
         snapshot: None,
     })
+}
+
+/// Reads `KEY=VALUE`s; which keys there are and what they may be, the daemon knows.
+///
+/// # Errors
+/// One has no `=`.
+pub(crate) fn assignments(texts: &[String]) -> Result<Option<Map<String, Value>>> {
+    let mut settings = Map::new();
+    for text in texts {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(UsageError::new(format!("--set {text:?}: KEY=VALUE, such as retry.max_retries=5")));
+        };
+        settings.insert(key.trim().to_owned(), Value::from(value));
+    }
+    Ok((!settings.is_empty()).then_some(settings))
 }
 
 fn tool_names(list: &str) -> Result<Vec<String>> {
@@ -157,6 +174,15 @@ async fn leave(link: &mut Link, console: &mut Console, session_id: &SessionId, m
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_keys_with_values() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(assignments(&[]).expect("none"), None);
+        let set = assignments(&texts(&["model=a=b", " retry.enabled =", "model=c"])).expect("three").expect("some");
+        assert_eq!(Value::Object(set).to_string(), r#"{"model":"c","retry.enabled":""}"#);
+        assert!(assignments(&texts(&["model"])).is_err());
+    }
 
     #[test]
     fn tools_are_listed_with_commas() {

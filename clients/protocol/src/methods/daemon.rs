@@ -129,6 +129,9 @@ pub struct DaemonStatus {
     pub index: String,
     /// How tools are confined: `none` while they run unconfined.
     pub confinement: String,
+    /// What is wrong in the files and variables of settings, as it was when they were last read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config_faults: Vec<ConfigFault>,
 }
 
 /// One open connection.

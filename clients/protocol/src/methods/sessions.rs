@@ -21,9 +21,13 @@ pub struct NewSessionParams {
     /// What its tools may do without a question; what the settings say when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Most turns of one run, 1 to 1000000; 50 when left out.
+    /// Most turns of one run, 1 to 1000000; what `max_turns` of the settings says when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
+    /// Settings by key, such as `{"retry.max_retries": 5}`: values of their own types, or as text. They count more than
+    /// those of all other places, and are kept with the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Map<String, Value>>,
     /// Path of the session it comes from, kept in the header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
@@ -62,7 +66,7 @@ pub struct ListSessionsParams {
     /// Only sessions whose name or first message contains this text, letter case aside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Rows of a page, 1 to 500; 50 when left out.
+    /// Rows of a page, 1 to 500; what `max_turns` of the settings says when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.

@@ -17,7 +17,8 @@ use crate::agent::event::Event;
 use crate::agent::handle::SessionHandle;
 use crate::agent::services::Services;
 use crate::config::env::SessionEnv;
-use crate::config::{self, Config, Durability};
+use crate::config::settings::Layer;
+use crate::config::{self, Config};
 use crate::exec::Spawner;
 use crate::provider::Catalog;
 use crate::ring::{ListLog, Ring, RingBudget};
@@ -123,9 +124,10 @@ fn config(dir: &tempfile::TempDir) -> Config {
     let home = OsString::from(dir.path());
     let lookup = |name: &str| match name {
         "HOME" | "XDG_RUNTIME_DIR" => Some(home.clone()),
+        "AGENTD_DURABILITY" => Some("flush".into()),
         _ => None,
     };
-    Config { durability: Durability::Flush, ..config::load(&lookup).unwrap() }
+    config::load(&lookup, Layer::default()).unwrap()
 }
 
 fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc<Model>) -> Services {
@@ -133,7 +135,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
     Services {
         tasks: tasks.clone(),
         provider: model.clone(),
-        models: Arc::new(Catalog::load(&[], None, &config.local_models)),
+        models: Arc::new(Catalog::load(&[], None, &config.settings.local_models)),
         tools: Arc::new(ToolRegistry::only::<Echo>()),
         spawner: spawner.clone(),
         writer: Writer::new(config.paths.owners_dir(), "test", None),
@@ -165,7 +167,7 @@ fn new_session(dir: &tempfile::TempDir) -> NewSession {
         name: None,
         tools: Some(vec!["echo".into()]),
         mode: None,
-        max_turns: Some(8),
+        given: Layer::of_session(&serde_json::from_str(r#"{"max_turns": 8}"#).unwrap()).unwrap(),
         parent_session: None,
     }
 }
