@@ -2,7 +2,7 @@
 //! feeds results back.
 //!
 //! **Invariant**: nothing is published about an entry before it is on disk. A write is a barrier in the job queue:
-//! jobs behind it wait, while requests are still read. What streams (model deltas, tool output) is not even received
+//! jobs behind it wait, while requests are still read (but see [`SessionActor::takes_requests`]). What streams (model deltas, tool output) is not even received
 //! while jobs wait, so the message and the outputs that the actor holds are always exactly those it has published,
 //! and a snapshot taken between two jobs has neither more nor less than the events up to its cursor.
 
@@ -251,7 +251,7 @@ impl SessionActor {
         tokio::select! {
             written = append::finished(&mut self.write) => self.on_written(written),
             fitted = images::finished(&mut self.fitting) => self.on_fitted(fitted),
-            command = self.commands.recv(), if !self.is_abandoned && self.fitting.is_none() => match command {
+            command = self.commands.recv(), if self.takes_requests() => match command {
                 Some(command) => {
                     self.last_used = clock::now_ms();
                     self.on_command(*command);
@@ -267,6 +267,12 @@ impl SessionActor {
             }
             () = sleep_until(deadline) => self.on_deadline(),
         }
+    }
+
+    /// Tells whether the next request may be taken. While a message is being made fit, or its run is being prepared, what
+    /// comes after it is left in the mailbox: it is to find that message in the session, and to be answered after it.
+    fn takes_requests(&self) -> bool {
+        !self.is_abandoned && self.fitting.is_none() && !self.machine.is_starting()
     }
 
     fn next_deadline(&self, may_stream: bool) -> Option<Instant> {

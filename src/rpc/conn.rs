@@ -26,7 +26,7 @@ pub(super) struct Conn {
     connected: i64,
     about: Mutex<About>,
     sessions: Mutex<HashMap<SessionId, Attached>>,
-    held: Mutex<Vec<(Stream, Held)>>,
+    holds: Mutex<Holds>,
     framing: AtomicU8,
     bytes_out: AtomicU64,
     /// Bytes of events that are ready to be written.
@@ -48,6 +48,14 @@ struct About {
     cwd: Option<PathBuf>,
     env: Option<SessionEnv>,
     current: Option<SessionId>,
+}
+
+/// What is held back, and for what.
+#[derive(Default)]
+struct Holds {
+    /// Number of the latest hold.
+    last: u64,
+    open: Vec<(u64, Stream, Held)>,
 }
 
 /// A session that knows of this connection.
@@ -75,7 +83,7 @@ impl Conn {
             connected: clock::now_ms(),
             about: Mutex::new(about),
             sessions: Mutex::default(),
-            held: Mutex::default(),
+            holds: Mutex::default(),
             framing: AtomicU8::new(0),
             bytes_out: AtomicU64::new(0),
             events_unsent: AtomicUsize::new(0),
@@ -93,8 +101,8 @@ impl Conn {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<(Stream, Held)>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holds(&self) -> MutexGuard<'_, Holds> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how sessions know this connection.
@@ -197,24 +205,41 @@ impl Conn {
     }
 
     /// Holds back events of a stream until the hold ends.
-    pub(super) fn hold(self: &Arc<Self>, stream: Stream, held: Held) -> Hold {
-        self.held().push((stream.clone(), held));
-        Hold { conn: Arc::downgrade(self), stream, held }
+    pub(super) fn hold(self: &Arc<Self>, stream: Stream, why: Held) -> Hold {
+        let mut holds = self.holds();
+        holds.last += 1;
+        let number = holds.last;
+        holds.open.push((number, stream, why));
+        Hold { conn: Arc::downgrade(self), number }
+    }
+
+    fn is_any_held(&self, is_meant: impl Fn(&(u64, Stream, Held)) -> bool) -> bool {
+        self.holds().open.iter().any(is_meant)
     }
 
     /// Tells whether events of a session that no answer needs are held back.
     pub(super) fn is_held(&self, id: &SessionId) -> bool {
-        self.held().iter().any(|(held, _)| held.is_of(id))
+        self.is_any_held(|(_, held, _)| held.is_of(id))
     }
 
     /// Tells whether changes of the list that no answer needs are held back.
     pub(super) fn is_list_held(&self) -> bool {
-        self.held().iter().any(|(held, _)| *held == Stream::List)
+        self.is_any_held(|(_, held, _)| *held == Stream::List)
     }
 
     /// Tells whether all events of a session are held back.
     pub(super) fn is_attaching(&self, id: &SessionId) -> bool {
-        self.held().iter().any(|(held, why)| held.is_of(id) && *why == Held::Attach)
+        self.is_any_held(|(_, held, why)| held.is_of(id) && *why == Held::Attach)
+    }
+
+    /// Returns the number of the latest hold.
+    pub(super) fn last_hold(&self) -> u64 {
+        self.holds().last
+    }
+
+    /// Tells whether an answer about a session is still due that was asked for up to a hold.
+    pub(super) fn is_answer_due(&self, id: &SessionId, up_to: u64) -> bool {
+        self.is_any_held(|(number, held, why)| *number <= up_to && held.is_of(id) && *why == Held::Request)
     }
 
     /// Returns the framing that the client was last heard to speak.
@@ -287,18 +312,13 @@ pub(super) enum Held {
 /// Ends holding back events when dropped.
 pub(super) struct Hold {
     conn: Weak<Conn>,
-    stream: Stream,
-    held: Held,
+    number: u64,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let Some(conn) = self.conn.upgrade() else { return };
-        let mut held = conn.held();
-        if let Some(at) = held.iter().position(|(stream, held)| *stream == self.stream && *held == self.held) {
-            held.swap_remove(at);
-        }
-        drop(held);
+        conn.holds().open.retain(|(number, ..)| *number != self.number);
         conn.outbox.nudge();
     }
 }

@@ -131,10 +131,7 @@ impl<'a, R: Incoming> Reader<'a, R> {
                     is_unheard = true;
                     self.drop_waiting();
                 }
-                Some((key, outgoing)) = self.waiting.next() => {
-                    self.cancels.retain(|cancel| cancel.key != key);
-                    self.conn.outbox.push(outgoing);
-                }
+                Some((key, outgoing)) = self.waiting.next() => self.waited(key, outgoing),
                 Some(outgoing) = self.unanswered.next() => {
                     self.window = window(outgoing.len());
                     self.conn.outbox.push_counted(outgoing);
@@ -290,6 +287,13 @@ impl<'a, R: Incoming> Reader<'a, R> {
                 () = token.cancelled() => (key, failed(id.as_ref().map(|id| id.get()), cancelled)),
             }
         }));
+    }
+
+    /// What has been asked for until now may have been answered before, by its session, and is yet to come: the events
+    /// that this answer brings must not pass it. What is asked for later is answered later.
+    fn waited(&mut self, key: u64, outgoing: Outgoing) {
+        self.cancels.retain(|cancel| cancel.key != key);
+        self.conn.outbox.push(Outgoing { lets_pass: Some(self.conn.last_hold()), ..outgoing });
     }
 
     /// Drops what waits: nobody is there to hear the answer. What was asked for goes on, and a request that is still on

@@ -84,12 +84,13 @@ pub(super) fn batch(shared: &Arc<Shared>, conn: &Arc<Conn>, items: &[Item<'_>]) 
         let mut bytes = 0;
         for item in items {
             let id = item.id.clone();
-            let Outgoing { body, reflects, reflects_list, effects, holds } = if bytes > MAX_BATCH_ANSWER_BYTES {
-                let text = format!("the answers of this batch are over {MAX_BATCH_ANSWER_BYTES} bytes; ask singly");
-                failed(id.as_ref().map(|id| id.get()), Failure::new(ErrorKind::InvalidRequest, text))
-            } else {
-                item.answered().await
-            };
+            let Outgoing { body, reflects, reflects_list, effects, holds, lets_pass: _ } =
+                if bytes > MAX_BATCH_ANSWER_BYTES {
+                    let text = format!("the answers of this batch are over {MAX_BATCH_ANSWER_BYTES} bytes; ask singly");
+                    failed(id.as_ref().map(|id| id.get()), Failure::new(ErrorKind::InvalidRequest, text))
+                } else {
+                    item.answered().await
+                };
             bytes += body.as_ref().map_or(0, Vec::len);
             answers.extend(body);
             all.reflects.extend(reflects);
@@ -140,6 +141,7 @@ fn call(shared: &Arc<Shared>, conn: &Arc<Conn>, request: &Request<'_>, in_batch:
             reflects_list: outcome.reflects_list,
             effects: outcome.effect.into_iter().collect(),
             holds: outcome.hold.into_iter().collect(),
+            lets_pass: None,
         }
     };
     Running { future: Box::pin(future), state: Some(state), waits: info.waits, id }

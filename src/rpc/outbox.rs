@@ -28,6 +28,8 @@ pub(super) struct Outgoing {
     pub(super) effects: Vec<Effect>,
     /// Later events of these stand behind the answer.
     pub(super) holds: Vec<Hold>,
+    /// It is of a method that waits, and lets the answers pass that are due for holds up to this one.
+    pub(super) lets_pass: Option<u64>,
 }
 
 impl Outgoing {

@@ -1,5 +1,5 @@
-//! The writing half of a connection: answers in the order in which they came, each after the events that it reflects,
-//! and in between the events of all subscriptions by turns.
+//! The writing half of a connection: answers in the order in which they came, each after the events that it reflects and
+//! before those that it does not, and in between the events of all subscriptions by turns.
 //!
 //! Nothing is encoded or queued ahead: events are pulled when the socket has taken what was written before.
 
@@ -205,9 +205,10 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
 
     fn collect_answers(&mut self) {
         while self.out.len() < WRITE_BATCH_BYTES {
-            let Some(answer) = self.answers.pop_front() else { return };
+            let Some(at) = self.answers.iter().position(|answer| !self.is_passed(answer)) else { return };
+            let Some(answer) = self.answers.remove(at) else { return };
             if self.due(&answer) != Due::Now {
-                self.answers.push_front(answer);
+                self.answers.insert(at, answer);
                 return;
             }
             if let Some(body) = &answer.body {
@@ -218,6 +219,12 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 self.apply(effect);
             }
         }
+    }
+
+    /// Tells whether an answer is still to be passed by others.
+    fn is_passed(&self, answer: &Outgoing) -> bool {
+        let Some(up_to) = answer.lets_pass else { return false };
+        answer.reflects.iter().any(|(session, _)| self.conn.is_answer_due(session, up_to))
     }
 
     /// Puts the events that an answer reflects into the buffer, as far as there is room.

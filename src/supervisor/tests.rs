@@ -86,6 +86,27 @@ async fn until_status(watch: &mut ListWatch, wake: &Wake, wanted: SessionStatus)
     tokio::time::timeout(LIMIT, waiting).await.expect("the status was not told");
 }
 
+/// A run is prepared off the actor's task. What is asked meanwhile finds the prompt in the session, and reflects no less
+/// than the prompt's answer, behind which it is written.
+#[tokio::test]
+async fn what_is_asked_after_a_prompt_is_answered_after_it() {
+    let home = tempfile::tempdir().unwrap();
+    let supervisor = supervisor(home.path());
+    let session = new_session(&supervisor, home.path()).await;
+    for round in 0..3 {
+        let before = message_count(&session).await as u64;
+        let input = UserInput { message: "go".into(), images: Vec::new(), client_message_id: None, client: client() };
+        let prompt = session.prompt(input, IfBusy::Reject).await.unwrap();
+        let state = session.state().await.unwrap();
+        let named = session.set_name(format!("round {round}")).await.unwrap();
+        let (prompt, state, named) = (prompt.await.unwrap(), state.await.unwrap(), named.await.unwrap());
+        assert!(state.value.message_count > before, "the prompt is in the session");
+        assert!(prompt.seq <= state.seq && state.seq <= named.seq, "{} {} {}", prompt.seq, state.seq, named.seq);
+        session.wait().await.unwrap().await.unwrap();
+    }
+    supervisor.close_all().await;
+}
+
 /// A fault of the daemon in one session is an error of its requests and an event to its clients. Others notice nothing,
 /// and the next request finds it loaded anew from its file.
 #[tokio::test]

@@ -114,8 +114,8 @@ pub(super) struct Pause {
 pub(super) struct Starting {
     /// The prompt; `None` for `continue`.
     pub user: Option<QueuedMessage>,
-    /// Who is answered: who sent it, and who sent it again meanwhile.
-    pub replies: Vec<ReplyId>,
+    /// Who is answered; nobody when an answer to a question has started it.
+    pub reply: Option<ReplyId>,
 }
 
 /// A response that is being read.
@@ -304,6 +304,11 @@ impl Machine {
     /// Tells whether nothing is going on.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
+    }
+
+    /// Tells whether a run is being prepared.
+    pub fn is_starting(&self) -> bool {
+        matches!(self.phase, Phase::Starting(_))
     }
 
     /// Returns the messages waiting to be sent.

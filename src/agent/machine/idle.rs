@@ -15,9 +15,6 @@ use crate::session::entry::EntryBody;
 
 impl Machine {
     pub(super) fn on_prompt(&mut self, moment: Moment<'_>, user: UserMessage, if_busy: IfBusy, reply: ReplyId) {
-        if self.joins_start(&user, reply) {
-            return;
-        }
         if let Some(answer) = self.answer_repeat(moment, &user) {
             return self.reply(reply, Outcome::Prompt(answer));
         }
@@ -47,25 +44,15 @@ impl Machine {
     }
 
     fn prepare(&mut self, user: Option<QueuedMessage>, reply: ReplyId) {
-        self.phase = Phase::Starting(Starting { user, replies: vec![reply] });
+        self.phase = Phase::Starting(Starting { user, reply: Some(reply) });
         self.run = Some(Run::default());
         self.effects.push(Effect::Prepare);
     }
 
     /// Prepares the run that goes on after an answer to a question from before.
     pub(super) fn prepare_again(&mut self) {
-        self.phase = Phase::Starting(Starting { user: None, replies: Vec::new() });
+        self.phase = Phase::Starting(Starting { user: None, reply: None });
         self.effects.push(Effect::Prepare);
-    }
-
-    /// Tells whether this is the message that a run is starting with, sent again; it then gets the same answer.
-    pub(super) fn joins_start(&mut self, user: &UserMessage, reply: ReplyId) -> bool {
-        let Phase::Starting(Starting { user: Some(first), replies }) = &mut self.phase else { return false };
-        let is_repeat = user.client_message_id.is_some() && first.message.client_message_id == user.client_message_id;
-        if is_repeat {
-            replies.push(reply);
-        }
-        is_repeat
     }
 
     pub(super) fn on_prepared(&mut self, moment: Moment<'_>, prepared: Result<Prepared, Refusal>) {
@@ -73,19 +60,19 @@ impl Machine {
         let Some(Phase::Starting(starting)) = self.take_phase(is_starting) else { return };
         match prepared {
             Ok(prepared) => self.begin_run(moment, starting, prepared),
-            Err(refusal) => self.abandon_start(starting.replies, refusal),
+            Err(refusal) => self.abandon_start(starting.reply, refusal),
         }
     }
 
     /// The run cannot begin: nothing was written or announced, so nothing but answers is due. One that cannot go on is
     /// known to the clients, and so is told to have failed.
-    fn abandon_start(&mut self, replies: Vec<ReplyId>, refusal: Refusal) {
+    fn abandon_start(&mut self, reply: Option<ReplyId>, refusal: Refusal) {
         if self.run_mut().is_announced {
             self.run_mut().error = Some(refusal.to_string());
             return self.end_run(RunEnd::Error);
         }
-        for reply in replies {
-            self.refuse(reply, refusal.clone());
+        if let Some(reply) = reply {
+            self.refuse(reply, refusal);
         }
         self.settle_unannounced();
     }
@@ -112,9 +99,9 @@ impl Machine {
         if !entries.is_empty() {
             self.effects.push(Effect::Append { entries, sync: true });
         }
-        let answer = PromptResult { disposition: Disposition::Started, entry_id: prompt_id };
-        for reply in starting.replies {
-            self.reply(reply, Outcome::Prompt(answer.clone()));
+        if let Some(reply) = starting.reply {
+            let answer = PromptResult { disposition: Disposition::Started, entry_id: prompt_id };
+            self.reply(reply, Outcome::Prompt(answer));
         }
         self.emit(Event::AgentStart);
         self.emit(Event::TurnStart);

@@ -8,7 +8,7 @@
 //! | state | waits for | file |
 //! | --- | --- | --- |
 //! | idle | a prompt or `continue` | `idle` |
-//! | starting | the preparation of a run (model, system prompt, working directory) | `idle` |
+//! | starting | the preparation of a run (model, system prompt, working directory); its session takes no request meanwhile | `idle` |
 //! | streaming | the end of a model response | `streaming` |
 //! | tools | the end of every tool call of the response | `tools` |
 //! | between turns | the writes of a finished turn | `turns` |

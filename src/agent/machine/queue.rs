@@ -119,9 +119,6 @@ pub(super) enum Line {
 impl Machine {
     /// Puts a message into a queue, or answers a repeat like the first.
     pub(super) fn enqueue(&mut self, moment: Moment<'_>, user: UserMessage, reply: ReplyId, line: Line) {
-        if self.joins_start(&user, reply) {
-            return;
-        }
         if let Some(answer) = self.answer_repeat(moment, &user) {
             return self.reply(reply, Outcome::Prompt(answer));
         }

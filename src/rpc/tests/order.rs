@@ -92,6 +92,29 @@ async fn an_answer_keeps_its_place_among_the_events_behind_a_slow_one() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_waited_for_brings_no_event_past_one_that_is_due() {
+    let fake = Fake::new(usize::MAX);
+    let (slow, other) = (fake.load("s1", "e1"), fake.load("s2", "e2"));
+    let mut client = Client::connect(&fake.server(), &fake.tasks);
+    client.call("attach", json!({"sessionId": "s2"})).await;
+    client.ask("prompt", json!({"sessionId": "s1", "message": "slow"})).await;
+    let due = client.ask("set_session_name", json!({"sessionId": "s2", "name": "n"})).await;
+    let wait = client.ask("wait", json!({"sessionId": "s2"})).await;
+    until(|| other.log().len() == 3).await;
+    other.settle();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    slow.settle();
+    client.answer().await;
+    let answer = client.answer().await;
+    assert_eq!(answer["id"], due, "it was asked for before the run ended");
+    assert!(client.events.iter().all(|event| event["seq"].as_u64() <= answer["result"]["seq"].as_u64()));
+    assert_eq!(client.answer().await["id"], wait);
+    assert_eq!(client.events.last().unwrap()["event"]["type"], "agent_settled");
+}
+
+#[tokio::test]
 async fn large_answers_are_made_few_at_a_time() {
     let fake = Fake::new(usize::MAX);
     let session = fake.load("s1", "e1");

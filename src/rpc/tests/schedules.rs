@@ -5,6 +5,7 @@
 //! `AGENTD_SCHEDULE=17` only that one; one that fails is made as small as it gets.
 
 mod device;
+mod groups;
 mod plan;
 mod script;
 mod truth;
@@ -28,6 +29,8 @@ use self::world::World;
 
 /// Cases that are played unless the environment says otherwise.
 const CASES: u64 = 2000;
+/// Most bytes with which rings are filled.
+const MOST_SQUEEZED: usize = 100_000;
 /// Parts that run side by side.
 const PARTS: u64 = 2;
 
@@ -111,6 +114,11 @@ impl Play {
                 let framing = if is_lsp { Framing::Lsp } else { Framing::Lines };
                 devices[client].connect(world, pipe, framing);
             }
+            Step::Reach { client } => {
+                if !devices[client].can_speak() {
+                    devices[client].connect(world, 1 << 16, Framing::Lines);
+                }
+            }
             Step::Cut { client, is_half: false } => devices[client].cut(),
             Step::Cut { client, is_half: true } => {
                 if let Some(wire) = &mut devices[client].wire {
@@ -135,7 +143,12 @@ impl Play {
                 }
             }
             Step::Read { client, bytes } => drop(devices[client].read(world, truth, bytes)),
-            Step::Squeeze => world.squeeze(plan.ring_bytes.min(100_000)),
+            Step::Squeeze => world.squeeze(plan.ring_bytes.min(MOST_SQUEEZED)),
+            Step::Forget { client, session, view } => {
+                if let Some(held) = devices[client].held.get(&session_of(session)).filter(|_| plan.is_tight()) {
+                    world.forget_after(session_of(session), &held.cursor(), view);
+                }
+            }
         }
     }
 
@@ -165,7 +178,7 @@ impl Play {
     /// Brings all clients to the end of all sessions, and compares them with the sessions themselves.
     async fn finish(&mut self, plan: &Plan) {
         for (device, view) in self.devices.iter_mut().zip(plan.last_views) {
-            if device.wire.as_ref().is_none_or(|wire| wire.is_half || !wire.is_sent()) {
+            if !device.can_speak() || device.wire.as_ref().is_some_and(|wire| !wire.is_sent()) {
                 device.connect(&self.world, 4096, Framing::Lines);
             }
             catch_up(&self.world, &mut self.truth, &mut [device]).await;

@@ -42,12 +42,16 @@ enum Asked {
         session: usize,
         view: View,
         base: Option<Box<SessionView>>,
+        /// Events after that cursor were forgotten when it was asked.
+        is_late: bool,
     },
     Detach {
         session: usize,
     },
     Other {
         session: usize,
+        /// It is answered whenever it is done.
+        waits: bool,
     },
 }
 
@@ -56,6 +60,8 @@ struct Stream {
     epoch: Epoch,
     view: View,
     at: Seq,
+    /// The number with which the last event begins; 0 when none has come yet.
+    last_from: Seq,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +88,11 @@ impl Device {
         self.wire = None;
         self.asked.clear();
         self.streams.clear();
+    }
+
+    /// Tells whether it has a connection on which it can ask for something.
+    pub(super) fn can_speak(&self) -> bool {
+        self.wire.as_ref().is_some_and(|wire| !wire.is_half)
     }
 
     /// Tells whether it reads a session.
@@ -120,7 +131,8 @@ impl Device {
         if since.is_none() {
             params.as_object_mut().unwrap().remove("since");
         }
-        self.ask("attach", &params, Asked::Attach { session, view, base: base.map(Box::new) });
+        let is_late = base.as_ref().is_some_and(|base| world.is_forgotten_after(session, &base.cursor(), view));
+        self.ask("attach", &params, Asked::Attach { session, view, base: base.map(Box::new), is_late });
     }
 
     pub(super) fn detach(&mut self, world: &World, session: usize) {
@@ -142,9 +154,10 @@ impl Device {
             Say::RetrySetting => ("set_auto_retry", json!({"enabled": number.is_multiple_of(2)})),
             Say::State => ("get_state", json!({})),
             Say::Entries => ("get_entries", json!({"branch": true, "limit": 1 + number % 5})),
+            Say::AllEntries => ("get_entries", json!({"branch": true})),
         };
         params["sessionId"] = json!(world.sessions[session]);
-        self.ask(method, &params, Asked::Other { session });
+        self.ask(method, &params, Asked::Other { session, waits: matches!(what, Say::Abort) });
     }
 
     fn ask(&mut self, method: &str, params: &Value, asked: Asked) {
@@ -183,29 +196,31 @@ impl Device {
             return;
         };
         match asked {
-            Asked::Attach { session, view, base } => {
+            Asked::Attach { session, view, base, is_late } => {
                 let result: AttachResult = serde_json::from_str(result.get()).unwrap();
+                assert!(!is_late || result.replay == Replay::Snapshot, "event {} was forgotten", result.seq + 1);
                 self.attached(truth, session, view, base, result);
             }
             Asked::Detach { session } => {
-                self.reflects(session, result);
+                self.reflects(session, result, false);
                 self.streams.remove(&session);
             }
-            Asked::Other { session } => self.reflects(session, result),
+            Asked::Other { session, waits } => self.reflects(session, result, waits),
         }
     }
 
-    /// What an answer reflects has been read before it.
-    fn reflects(&self, session: usize, result: &RawValue) {
+    /// What an answer reflects has been read before it, and nothing later unless it waits.
+    fn reflects(&self, session: usize, result: &RawValue, waits: bool) {
         #[derive(Deserialize)]
         struct WithSeq {
             seq: Seq,
         }
         let WithSeq { seq } = serde_json::from_str(result.get()).unwrap();
+        let is_attaching = self.is_attaching(session);
+        let Some(stream) = self.streams.get(&session) else { return };
+        assert!(waits || stream.last_from <= seq, "event {} came before an answer of event {seq}", stream.last_from);
         // An attachment that is on its way may stand for events that were lost.
-        if let Some(stream) = self.streams.get(&session).filter(|stream| is_whole(stream.view))
-            && !self.is_attaching(session)
-        {
+        if is_whole(stream.view) && !is_attaching {
             assert!(stream.at >= seq, "an answer of event {seq} came after event {}", stream.at);
         }
     }
@@ -222,7 +237,7 @@ impl Device {
             let is_past = old.at > result.seq && result.replay == Replay::Snapshot;
             assert!(!is_past, "event {} came before the snapshot of event {}", old.at, result.seq);
         }
-        let stream = Stream { epoch: result.epoch.clone(), view, at: result.seq };
+        let stream = Stream { epoch: result.epoch.clone(), view, at: result.seq, last_from: 0 };
         self.streams.insert(session, stream);
         if result.replay == Replay::Snapshot {
             return self.begin(truth, session, SessionView::new(result, view));
@@ -252,7 +267,7 @@ impl Device {
             Event::Lagged(result) => {
                 assert_eq!((params.seq, params.from, result.replay), (result.seq, None, Replay::Snapshot));
                 assert!(result.epoch != stream.epoch || result.seq >= stream.at, "back from {}: {text}", stream.at);
-                *stream = Stream { epoch: result.epoch.clone(), view: stream.view, at: result.seq };
+                *stream = Stream { epoch: result.epoch.clone(), view: stream.view, at: result.seq, last_from: 0 };
                 let held = SessionView::new((**result).clone(), stream.view);
                 return self.begin(truth, session, held);
             }
@@ -267,7 +282,7 @@ impl Device {
             assert!(params.from.is_none() && from > stream.at, "{text} after {}", stream.at);
             truth.passed_over(session, &stream.epoch, stream.view, (stream.at, params.seq));
         }
-        stream.at = params.seq;
+        (stream.at, stream.last_from) = (params.seq, from);
         truth.event(session, &stream.epoch, &params, text, stream.view);
         self.fold(truth, session, &params);
     }

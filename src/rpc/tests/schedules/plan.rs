@@ -3,6 +3,8 @@
 use agentd_protocol::methods::View;
 use proptest::prelude::*;
 
+use super::groups::group;
+
 /// Most clients of a case.
 pub(super) const CLIENTS: usize = 4;
 
@@ -21,6 +23,13 @@ pub(super) struct Plan {
     pub(super) has_witness: bool,
     /// Which views the clients read at the end.
     pub(super) last_views: [View; CLIENTS],
+}
+
+impl Plan {
+    /// Tells whether the rings can be filled.
+    pub(super) fn is_tight(&self) -> bool {
+        self.ring_bytes <= super::MOST_SQUEEZED
+    }
 }
 
 /// One response of a model.
@@ -82,6 +91,10 @@ pub(super) enum Step {
         pipe: usize,
         is_lsp: bool,
     },
+    /// A client that cannot speak connects anew.
+    Reach {
+        client: usize,
+    },
     /// A connection breaks, or the client only says that it will send no more.
     Cut {
         client: usize,
@@ -116,6 +129,12 @@ pub(super) enum Step {
     },
     /// Another session fills the rings.
     Squeeze,
+    /// It fills them until they have forgotten the event that comes next, in a view, for a client.
+    Forget {
+        client: usize,
+        session: usize,
+        view: View,
+    },
 }
 
 /// From where a client attaches.
@@ -145,6 +164,8 @@ pub(super) enum Say {
     RetrySetting,
     State,
     Entries,
+    /// As much as one answer takes.
+    AllEntries,
 }
 
 pub(super) fn view() -> impl Strategy<Value = View> {
@@ -233,13 +254,14 @@ fn pause() -> impl Strategy<Value = Pause> {
 
 /// Makes cases.
 pub(super) fn plans() -> impl Strategy<Value = Plan> {
-    let responses = proptest::collection::vec(response(), 1..6);
+    let responses = proptest::collection::vec(response(), 1..8);
+    let steps = prop_oneof![8 => (step(), pause()).prop_map(|step| vec![step]), 1 => group()];
     let ring_bytes = prop_oneof![2 => 300_usize..4000, 1 => 4000_usize..40_000, 2 => Just(usize::MAX / 2)];
     (
         ring_bytes,
         proptest::collection::vec(0_u8..6, 1..4),
         proptest::collection::vec(responses, 1..3),
-        proptest::collection::vec((step(), pause()), 10..70),
+        proptest::collection::vec(steps, 6..26),
         any::<bool>(),
         [view(), view(), view(), view()],
     )
@@ -247,7 +269,7 @@ pub(super) fn plans() -> impl Strategy<Value = Plan> {
             ring_bytes,
             disk_ms,
             sessions,
-            steps,
+            steps: steps.into_iter().flatten().collect(),
             has_witness,
             last_views,
         })

@@ -179,6 +179,8 @@ pub(super) fn block_of(block: &ContentBlock) -> String {
         ContentBlock::Thinking { thinking, .. } => format!("thinking {thinking:?}"),
         ContentBlock::ToolCall(call) => {
             let arguments = match &call.arguments_text {
+                // A call without any text is one without arguments.
+                Some(text) if text.is_empty() => Value::Object(serde_json::Map::new()),
                 Some(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.clone())),
                 None => call.arguments.clone(),
             };

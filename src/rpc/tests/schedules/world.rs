@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agentd_protocol::methods::{EnvSource, GetEntriesParams, PeerInfo, RunEnd};
+use agentd_protocol::methods::{EnvSource, GetEntriesParams, PeerInfo, RunEnd, View};
 use agentd_protocol::session_view::ViewEntry;
-use agentd_protocol::{Epoch, SessionId};
+use agentd_protocol::{Cursor, Epoch, SessionId};
 
 use super::plan::Plan;
 use super::script::{Echo, Model};
@@ -21,7 +21,7 @@ use crate::config::settings::Layer;
 use crate::config::{self, Config};
 use crate::exec::Spawner;
 use crate::provider::Catalog;
-use crate::ring::{ListLog, Ring, RingBudget};
+use crate::ring::{ListLog, Pull, Ring, RingBudget, Wake};
 use crate::rpc::{DaemonInfo, Server};
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
@@ -29,6 +29,9 @@ use crate::supervisor::{NewSession, Supervisor};
 use crate::tasks::Tasks;
 use crate::tools::{FileLocks, ToolRegistry};
 use crate::trust::TrustStore;
+
+/// Most bits with which the rings are filled until an event is forgotten.
+const MOST_BITS: usize = 200;
 
 /// One daemon.
 pub(super) struct World {
@@ -85,9 +88,31 @@ impl World {
 
     /// Fills the rings with events of a session that nobody reads.
     pub(super) fn squeeze(&self, bytes: usize) {
-        let ring = Ring::new("ballast".into(), Epoch::new("b"), self.budget.clone());
-        let error_message = Some("x".repeat(bytes));
-        ring.push([Event::AgentSettled { aborted: false, reason: RunEnd::Error, error_message }]);
+        self.ballast().push([ballast_of(bytes)]);
+    }
+
+    /// Fills the rings bit by bit, until nobody can read on from a cursor any more.
+    pub(super) fn forget_after(&self, session: usize, cursor: &Cursor, view: View) {
+        let ring = self.ballast();
+        for _ in 0..MOST_BITS {
+            if self.is_forgotten_after(session, cursor, view) {
+                return;
+            }
+            ring.push([ballast_of(1)]);
+        }
+    }
+
+    fn ballast(&self) -> Ring {
+        Ring::new("ballast".into(), Epoch::new("b"), self.budget.clone())
+    }
+
+    /// Tells whether an event after a cursor was forgotten that a view shows, as who reads there finds out.
+    pub(super) fn is_forgotten_after(&self, session: usize, cursor: &Cursor, view: View) -> bool {
+        // What is merged is no matter here, and who reads it would change what is.
+        let view = if view == View::Coalesced { View::Full } else { view };
+        let ring = self.handles[session].ring();
+        *ring.epoch() == cursor.epoch
+            && ring.subscribe(view, cursor.seq, Wake::new()).pull(&mut Vec::new(), 1, None) == Pull::Lagged
     }
 
     /// Waits until no session does anything. Clients that do not read do not hold it up.
@@ -118,6 +143,10 @@ impl World {
         drop(self.handles);
         assert_eq!(self.budget.used(), 0, "all that rings held is given back");
     }
+}
+
+fn ballast_of(bytes: usize) -> Event {
+    Event::AgentSettled { aborted: false, reason: RunEnd::Error, error_message: Some("x".repeat(bytes)) }
 }
 
 fn config(dir: &tempfile::TempDir) -> Config {
