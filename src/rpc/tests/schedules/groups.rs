@@ -49,6 +49,7 @@ pub(super) fn group() -> impl Strategy<Value = Steps> {
         6 => stopped(),
         6 => edge(),
         4 => between(),
+        6 => behind(),
         1 => overtaking(),
     ]
 }
@@ -132,6 +133,22 @@ fn between() -> impl Strategy<Value = Steps> {
         let mut steps = who.burst([who.attach(view, Since::Last), who.say(Say::Prompt)], pause);
         for (what, pause) in whats {
             steps.extend(who.burst([who.say(what)], pause));
+            steps.push((who.read(), Pause::Nothing));
+        }
+        steps
+    })
+}
+
+/// Answers about a session that runs, behind those of another session that waits for the disk.
+fn behind() -> impl Strategy<Value = Steps> {
+    let slow = prop_oneof![2 => Just(Say::PromptToFollow), 1 => Just(Say::Name)];
+    let quick = prop_oneof![2 => Just(Say::State), 1 => Just(Say::Entries), 1 => Just(Say::Abort)];
+    let rounds = proptest::collection::vec((slow, quick, moment()), 2..6);
+    (who(), growing_view(), rounds, into_response()).prop_map(|(who, view, rounds, pause)| {
+        let other = Who { session: who.session + 1, ..who };
+        let mut steps = who.burst([who.attach(view, Since::Last), who.say(Say::Prompt)], pause);
+        for (slow, quick, pause) in rounds {
+            steps.extend(who.burst([other.say(slow), who.say(quick)], pause));
             steps.push((who.read(), Pause::Nothing));
         }
         steps

@@ -261,7 +261,7 @@ pub(super) fn plans() -> impl Strategy<Value = Plan> {
         ring_bytes,
         proptest::collection::vec(0_u8..6, 1..4),
         proptest::collection::vec(responses, 1..3),
-        proptest::collection::vec(steps, 6..26),
+        proptest::collection::vec(steps, 6..21),
         any::<bool>(),
         [view(), view(), view(), view()],
     )
