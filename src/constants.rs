@@ -288,3 +288,7 @@ pub const KEY_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 pub const LOCAL_MODELS_MAX_AGE: Duration = Duration::from_secs(10);
 /// The same when a model is looked for and not found: somebody may just have started the server.
 pub const LOCAL_MODELS_MISS_AGE: Duration = Duration::from_secs(1);
+/// Longest command line that the gate reads, in bytes: far more than any that people would look through.
+pub const SHELL_LINE_BYTES: usize = 64 * 1024;
+/// Deepest nesting of a command line that the gate reads: it is followed by recursion, at most two levels for each `$(`.
+pub const SHELL_NESTING: usize = 40;

@@ -2,3 +2,5 @@
 
 pub mod policy;
 pub mod questions;
+pub mod rules;
+pub mod shell;

@@ -10,6 +10,9 @@ use agentd_protocol::methods::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::rules::judge_line;
+pub use super::rules::{Judgement, Meant, Prepared, Rule, RuleAction, Rules};
+
 /// How tools are confined, in the word that clients are told.
 pub const CONFINEMENT: &str = "none";
 
@@ -118,50 +121,6 @@ impl CheckedCall {
     }
 }
 
-/// What a rule does with the calls that it fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// They run.
-    Allow,
-    /// A person decides.
-    Ask,
-    /// They do not run.
-    Deny,
-}
-
-/// Says what becomes of calls of a tool, whatever the mode.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rule {
-    /// What it does with them.
-    pub action: Action,
-    /// Name of the tool.
-    pub tool: String,
-}
-
-impl Rule {
-    fn fits(&self, call: &ToolCallView<'_>) -> bool {
-        self.tool == call.tool
-    }
-}
-
-/// The rules that hold for a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules(Vec<Rule>);
-
-impl Rules {
-    /// Makes a set of rules. Their order says nothing: deny wins over allow, allow over ask.
-    pub fn new(rules: Vec<Rule>) -> Self {
-        Self(rules)
-    }
-
-    /// Tells whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 /// Everything that decides about the calls of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -182,22 +141,134 @@ impl Policy {
     }
 }
 
+/// What was found about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// The rules that say so; none where the mode does.
+    pub rules: Vec<Rule>,
+}
+
 /// Decides about a call.
 pub fn decide(policy: &Policy, call: &ToolCallView<'_>) -> Verdict {
-    let by_rule = |action| policy.rules.0.iter().any(|rule| rule.action == action && rule.fits(call));
-    if by_rule(Action::Deny) {
-        return Verdict::Deny(Reason(format!("a rule denies {}", call.tool)));
+    judge(policy, call).verdict
+}
+
+/// Decides about a call and tells by which rules: deny wins over ask, ask over the mode's limits, those over allow.
+pub fn judge(policy: &Policy, call: &ToolCallView<'_>) -> Finding {
+    let by_rules = by_rules(policy, call);
+    match by_rules {
+        Judgement::Denied(rule) => {
+            let reason = Reason(format!("a rule denies it: {}", described(&rule)));
+            return Finding { verdict: Verdict::Deny(reason), rules: vec![rule] };
+        }
+        _ if is_beyond_reading(policy, call) => return Finding::of_mode(by_mode(policy.mode, call)),
+        Judgement::Asked { reason, rule } => return Finding { verdict: ask(reason), rules: vec![rule] },
+        Judgement::Allowed(_) | Judgement::Open { .. } => {}
+    }
+    if let Some(fault) = policy.rules.fault_for(call.tool) {
+        return Finding::of_mode(ask(format!("a rule that may forbid it cannot be followed: {fault}")));
     }
     if policy.mode != Mode::Full && changes_own_files(policy, call) {
-        return of_own_files(policy.mode);
+        return Finding::of_mode(ask("it changes agentd's own files, which say what tools may do".to_owned()));
     }
-    if by_rule(Action::Allow) || policy.grants.iter().any(|grant| grant.fits(call)) {
-        return Verdict::Allow;
+    match by_rules {
+        Judgement::Allowed(rules) => Finding { verdict: Verdict::Allow, rules },
+        Judgement::Open { reason, always } => Finding::of_mode(explained(by_mode(policy.mode, call), &reason, always)),
+        Judgement::Denied(_) | Judgement::Asked { .. } => Finding::of_mode(by_mode(policy.mode, call)),
     }
-    if by_rule(Action::Ask) {
-        return ask(format!("a rule has {} asked about", call.tool));
+}
+
+impl Finding {
+    fn of_mode(verdict: Verdict) -> Self {
+        Self { verdict, rules: Vec::new() }
     }
-    by_mode(policy.mode, call)
+}
+
+fn by_rules(policy: &Policy, call: &ToolCallView<'_>) -> Judgement {
+    // One that is no rule grants nothing.
+    let grants: Vec<Prepared> =
+        policy.grants.iter().filter_map(|rule| Prepared::new(rule.clone(), None, None, None).ok()).collect();
+    let of_tool = |rule: &&Prepared| rule.rule.tool == call.tool;
+    let rules: Vec<&Prepared> = policy.rules.rules.iter().chain(&grants).filter(of_tool).collect();
+    match call.command {
+        Some(command) => judge_line(&rules, command, call.cwd),
+        None => judge_places(&rules, call),
+    }
+}
+
+/// Adds to a question why rules do not answer it, and which ones would.
+fn explained(verdict: Verdict, reason: &str, always: Vec<Rule>) -> Verdict {
+    match verdict {
+        Verdict::Ask(ask) if !reason.is_empty() => {
+            Verdict::Ask(Ask { reason: format!("{}: {reason}", ask.reason), always })
+        }
+        Verdict::Ask(ask) => Verdict::Ask(Ask { always, ..ask }),
+        other => other,
+    }
+}
+
+fn described(rule: &Rule) -> String {
+    let what = rule.command.as_deref().or(rule.path.as_deref()).map(|what| format!(" `{what}`")).unwrap_or_default();
+    format!("{} {}{what}", rule.action.word(), rule.tool)
+}
+
+/// Whether the mode refuses a call, whatever rules allow.
+fn is_beyond_reading(policy: &Policy, call: &ToolCallView<'_>) -> bool {
+    policy.mode == Mode::ReadOnly && call.effect != EffectClass::Read
+}
+
+/// What rules say of a call that runs no command line.
+fn judge_places(rules: &[&Prepared], call: &ToolCallView<'_>) -> Judgement {
+    let with = |action| rules.iter().filter(move |rule| rule.rule.action == action);
+    // All but `read` and those that write look at what is below as well.
+    let goes_below = call.effect == EffectClass::Read && call.tool != "read";
+    let touches = |rule: &Prepared| match call.places {
+        [] if rule.rule.path.is_none() => Meant::Yes,
+        [] => Meant::Maybe,
+        places => places.iter().map(|place| rule.touches(&place.path, call.cwd, goes_below)).max().unwrap_or(Meant::No),
+    };
+    for action in [RuleAction::Deny, RuleAction::Ask] {
+        let found = with(action).map(|rule| (touches(rule), rule)).max_by_key(|(meant, _)| *meant);
+        match found {
+            Some((Meant::Yes, rule)) if action == RuleAction::Deny => return Judgement::Denied(rule.rule.clone()),
+            Some((Meant::Yes, rule)) => return asked("a rule has it asked about", rule),
+            Some((Meant::Maybe, rule)) => return asked("it may reach what a rule forbids", rule),
+            _ => {}
+        }
+    }
+    let covers = |rule: &&&Prepared| {
+        rule.rule.path.is_none()
+            || !call.places.is_empty() && call.places.iter().all(|place| rule.covers(&place.path, call.cwd))
+    };
+    match with(RuleAction::Allow).find(covers) {
+        Some(rule) => Judgement::Allowed(vec![rule.rule.clone()]),
+        None => Judgement::Open { reason: String::new(), always: always(call) },
+    }
+}
+
+fn asked(reason: &str, rule: &Prepared) -> Judgement {
+    Judgement::Asked { reason: reason.to_owned(), rule: rule.rule.clone() }
+}
+
+/// Returns the narrowest rule that would allow a call: its file, or its tool where that has no files.
+fn always(call: &ToolCallView<'_>) -> Vec<Rule> {
+    let rule = |path| Rule { action: RuleAction::Allow, tool: call.tool.to_owned(), command: None, path };
+    match call.places {
+        [place] if is_plain(&place.path) => {
+            let path = place.path.strip_prefix(call.cwd).ok().filter(|path| !path.as_os_str().is_empty());
+            match path.unwrap_or(&place.path).to_str() {
+                // What would be read as a pattern.
+                Some(path) if !path.contains(['*', '?', '[', ']', '{', '}', '\\', '~']) => {
+                    vec![rule(Some(path.to_owned()))]
+                }
+                _ => Vec::new(),
+            }
+        }
+        [] if call.effect != EffectClass::Read && call.tool != "bash" => vec![rule(None)],
+        _ => Vec::new(),
+    }
 }
 
 /// What a mode says of a call that no rule fits.
@@ -221,12 +292,13 @@ fn by_mode(mode: Mode, call: &ToolCallView<'_>) -> Verdict {
 
 /// Whether a call changes only files of the working directory, none of which decides what is run later.
 fn stays_in_work(call: &ToolCallView<'_>) -> bool {
-    let is_plain = |place: &Place| {
-        place.path.strip_prefix(call.cwd).is_ok_and(|inside| {
-            !inside.components().any(|part| ASKED_FOLDERS.iter().any(|name| part.as_os_str() == *name))
-        })
-    };
-    call.effect == EffectClass::Write && !call.places.is_empty() && call.places.iter().all(is_plain)
+    let stays = |place: &Place| place.path.strip_prefix(call.cwd).is_ok_and(is_plain);
+    call.effect == EffectClass::Write && !call.places.is_empty() && call.places.iter().all(stays)
+}
+
+/// Whether a path goes through none of the folders in which stands what is run later.
+fn is_plain(path: &Path) -> bool {
+    !path.components().any(|part| ASKED_FOLDERS.iter().any(|name| part.as_os_str() == *name))
 }
 
 fn changes_own_files(policy: &Policy, call: &ToolCallView<'_>) -> bool {
@@ -234,95 +306,9 @@ fn changes_own_files(policy: &Policy, call: &ToolCallView<'_>) -> bool {
     call.places.iter().any(|place| place.access == Access::Write && is_own(place))
 }
 
-/// No rule lets a tool change what rules, trust and settings are made of.
-fn of_own_files(mode: Mode) -> Verdict {
-    let reason = "it changes agentd's own files, which say what tools may do";
-    match mode {
-        Mode::ReadOnly => Verdict::Deny(Reason(format!("the session is read-only, and {reason}"))),
-        Mode::Ask | Mode::AutoEdit | Mode::Full => ask(reason.to_owned()),
-    }
-}
-
 fn ask(reason: String) -> Verdict {
     Verdict::Ask(Ask { reason, always: Vec::new() })
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// What becomes of a call, in the first letter: allow, ask (`?`) or deny.
-    fn outcome(policy: &Policy, tool: &str, path: Option<&str>) -> char {
-        let (effect, access) = match tool {
-            "read" => (EffectClass::Read, Access::Read),
-            "write" | "edit" => (EffectClass::Write, Access::Write),
-            "fetch" => (EffectClass::Net, Access::Read),
-            _ => (EffectClass::Exec, Access::Write),
-        };
-        let places: Vec<Place> = path.into_iter().map(|path| Place { path: path.into(), access }).collect();
-        let call = CheckedCall { effect, args: json!({"command": "ls"}), places, cwd: "/w".into() };
-        match decide(policy, &call.view(tool)) {
-            Verdict::Allow => 'a',
-            Verdict::Deny(_) => 'd',
-            Verdict::Ask(_) => '?',
-        }
-    }
-
-    #[test]
-    fn modes_decide_by_effect() {
-        for (tool, path, expected) in [
-            // read-only, ask, auto-edit, full
-            ("read", "/etc/passwd", "aaaa"),
-            ("bash", "/w/a", "d??a"),
-            ("fetch", "/w/a", "d??a"),
-            ("write", "/w/a", "d?aa"),
-            ("edit", "/w/deep/a", "d?aa"),
-            ("write", "/w", "d?aa"),
-            ("write", "/wide/a", "d??a"),
-            ("write", "/etc/a", "d??a"),
-            ("write", "/w/.git/hooks/pre-commit", "d??a"),
-            ("write", "/w/sub/.git/config", "d??a"),
-            ("write", "/w/.agentd/rules.toml", "d??a"),
-            ("write", "/w/.gitignore", "d?aa"),
-        ] {
-            let of = |mode| outcome(&Policy { mode, ..Policy::default() }, tool, Some(path));
-            assert_eq!(Mode::ALL.map(of).iter().collect::<String>(), expected, "{tool} {path}");
-        }
-        let auto = Policy { mode: Mode::AutoEdit, ..Policy::default() };
-        assert_eq!(outcome(&auto, "write", None), '?', "a change of a place that nobody knows");
-    }
-
-    #[test]
-    fn deny_wins_over_allow_and_allow_over_ask() {
-        let rule = |action, tool: &str| Rule { action, tool: tool.into() };
-        let rules = Arc::new(Rules::new(vec![
-            rule(Action::Allow, "bash"),
-            rule(Action::Deny, "edit"),
-            rule(Action::Allow, "edit"),
-            rule(Action::Ask, "read"),
-        ]));
-        let policy = Policy { mode: Mode::Full, rules, ..Policy::default() };
-        for (tool, expected) in [("bash", 'a'), ("edit", 'd'), ("read", '?'), ("write", 'a')] {
-            assert_eq!(outcome(&policy, tool, Some("/w/a")), expected, "{tool}");
-        }
-        let asking = Policy { mode: Mode::Ask, ..policy };
-        assert_eq!(outcome(&asking, "write", Some("/w/a")), '?');
-        let granted = Policy { grants: vec![rule(Action::Allow, "write"), rule(Action::Allow, "edit")], ..asking };
-        assert_eq!(outcome(&granted, "write", Some("/w/a")), 'a');
-        assert_eq!(outcome(&granted, "edit", Some("/w/a")), 'd');
-    }
-
-    #[test]
-    fn no_rule_and_no_grant_gives_away_the_daemons_own_files() {
-        let rule = Rule { action: Action::Allow, tool: "write".into() };
-        let rules = Arc::new(Rules::new(vec![rule.clone()]));
-        let own_folders = [PathBuf::from("/w/state")].into();
-        for (mode, expected) in Mode::ALL.into_iter().zip(['d', '?', '?', 'a']) {
-            let (rules, grants, own_folders) = (Arc::clone(&rules), vec![rule.clone()], Arc::clone(&own_folders));
-            let policy = Policy { mode, rules, grants, own_folders };
-            assert_eq!(outcome(&policy, "write", Some("/w/state/trust.json")), expected, "{mode:?}");
-        }
-    }
-}
+mod tests;
