@@ -178,6 +178,10 @@ pub const TRUST_FILE: &str = "trust.json";
 pub const MAX_TRUST_BYTES: u64 = 2 * 1024 * 1024;
 /// The user's settings, in the configuration directory, and a project's, in its [`PROJECT_DIR`].
 pub const CONFIG_FILE: &str = "config.toml";
+/// Keys of providers, in the configuration directory and in pi's.
+pub const AUTH_FILE: &str = "auth.json";
+/// Largest key that is kept, in bytes; real ones have some hundred, tokens of log-ins some thousand.
+pub const MAX_KEY_BYTES: usize = 64 * 1024;
 /// Folder of a project with what it brings along for agentd.
 pub const PROJECT_DIR: &str = ".agentd";
 /// Pause of the demo model between two deltas: about the pace of a quick model.

@@ -66,6 +66,41 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<(Vec<u8>, Versi
     Ok(Some((bytes, Version::of(&metadata))))
 }
 
+/// Reads a file that may be somebody else's, and may be a link: what it says is no decision about anybody's rights.
+/// `None`: there is none.
+///
+/// # Errors
+/// The system's, and a text for people when it is no regular file, or larger than any real one.
+pub(crate) fn read_any(path: &Path, limit: u64) -> io::Result<Option<(Vec<u8>, Version)>> {
+    let file = match OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(too_large(limit));
+    }
+    Ok(Some((bytes, Version::of(&metadata))))
+}
+
+/// Returns where a file really is, so that a link to it is kept when it is replaced.
+///
+/// # Errors
+/// It is a link that leads nowhere.
+pub(crate) fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(_) if path.is_symlink() => Err(io::Error::other("it is a symbolic link that leads nowhere")),
+        Ok(found) => Ok(found),
+        Err(_) => Ok(path.to_owned()),
+    }
+}
+
 fn check(metadata: &fs::Metadata, limit: u64) -> io::Result<()> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -90,7 +125,15 @@ impl WriteLock {
     /// # Errors
     /// Another process holds the lock all the time; the system's.
     pub(crate) fn take(path: &Path) -> io::Result<Self> {
-        if let Some(dir) = path.parent() {
+        Self::take_at(&beside(path, "lock"), path)
+    }
+
+    /// As [`WriteLock::take`], with the lock at another place: nothing but the file itself is left in its folder.
+    ///
+    /// # Errors
+    /// As for [`WriteLock::take`].
+    pub(crate) fn take_at(lock: &Path, path: &Path) -> io::Result<Self> {
+        for dir in [path, lock].into_iter().filter_map(Path::parent) {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         let lock = OpenOptions::new()
@@ -99,7 +142,7 @@ impl WriteLock {
             .truncate(false)
             .mode(0o600)
             .custom_flags(O_NOFOLLOW)
-            .open(beside(path, "lock"))?;
+            .open(lock)?;
         for _ in 0..LOCK_TRIES {
             match lock.try_lock() {
                 Ok(()) => return Ok(Self { _lock: lock, path: path.to_owned() }),

@@ -53,7 +53,7 @@ impl Services {
     /// # Errors
     /// When the system has no room for the thread that starts children.
     pub fn new(config: Config, tasks: Tasks, program: &str, spawner: SpawnerOptions) -> std::io::Result<Self> {
-        let models = Catalog::load(&config.models_files, config.auth_file.clone(), &config.settings.local_models);
+        let models = Catalog::load(&config.models_files, &config.auth_files, &config.settings.local_models);
         for notice in models.registry().notices() {
             tracing::warn!("{notice}");
         }

@@ -4,9 +4,7 @@
 //! Blocking.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +14,7 @@ use super::env::SessionEnv;
 use super::project::project_dir;
 use super::settings::{Layer, Resolved, Scope, Settings, admit_project, parse_file, pi_layer, resolve};
 use crate::constants::{CONFIG_FILE, MAX_SETTINGS_BYTES, PROJECT_DIR};
+use crate::own_file::{self, Version};
 use crate::trust::TrustStore;
 
 /// The settings of the daemon and of all sessions. Shared by the whole daemon.
@@ -184,10 +183,10 @@ const MAX_TOLD: usize = 1024;
 fn read_layer(source: ConfigSource, path: &Path) -> (Layer, Option<ConfigFile>) {
     let shown = path.display().to_string();
     let file = |exists| Some(ConfigFile { source, path: shown.clone(), exists, ignored: None });
-    match read_bounded(path) {
-        Ok(text) if source == ConfigSource::Pi => (pi_layer(&shown, &text), file(true)),
-        Ok(text) => (parse_file(source, &shown, &text), file(true)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (Layer::default(), file(false)),
+    match read_text(path) {
+        Ok(Some((text, _))) if source == ConfigSource::Pi => (pi_layer(&shown, &text), file(true)),
+        Ok(Some((text, _))) => (parse_file(source, &shown, &text), file(true)),
+        Ok(None) => (Layer::default(), file(false)),
         Err(error) => {
             let origin = Origin { source, file: Some(shown.clone()), ..Origin::default() };
             let fault = ConfigFault { origin, key: None, message: format!("cannot be read: {error}") };
@@ -196,18 +195,11 @@ fn read_layer(source: ConfigSource, path: &Path) -> (Layer, Option<ConfigFile>) 
     }
 }
 
-/// Reads a regular file of moderate size; a fifo at the path must not hold up anybody.
-fn read_bounded(path: &Path) -> io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SETTINGS_BYTES {
-        return Err(io::Error::other(format!("it is larger than {MAX_SETTINGS_BYTES} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
+/// Reads the text of a file of moderate size.
+pub(super) fn read_text(path: &Path) -> io::Result<Option<(String, Version)>> {
+    let Some((bytes, version)) = own_file::read_any(path, MAX_SETTINGS_BYTES)? else { return Ok(None) };
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))?;
+    Ok(Some((text, version)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use agentd_protocol::paths::{self as rules, Lookup};
 use super::live::LiveSettings;
 use super::paths::Paths;
 use super::settings::{Layer, Scope, Settings};
-use crate::constants::{CONFIG_FILE, MODELS_FILE, SETTINGS_FILE};
+use crate::constants::{AUTH_FILE, CONFIG_FILE, MODELS_FILE, SETTINGS_FILE};
 use crate::trust::TrustStore;
 
 /// Everything that the daemon was told at start.
@@ -18,8 +18,8 @@ pub struct Config {
     pub paths: Paths,
     /// Model files, earlier ones win; they need not exist.
     pub models_files: Vec<PathBuf>,
-    /// pi's file of keys; it need not exist.
-    pub auth_file: Option<PathBuf>,
+    /// Files of keys: ours, which `set_key` writes, then pi's. They need not exist; the first that has a key counts.
+    pub auth_files: Vec<PathBuf>,
     /// What held when the daemon started.
     pub settings: Settings,
     /// What holds now.
@@ -60,12 +60,12 @@ pub fn load(lookup: Lookup<'_>, command_line: Layer) -> Result<Config, ConfigErr
         env,
     );
     let models_files = std::iter::once(paths.config_dir.join(MODELS_FILE)).chain(pi_file(MODELS_FILE)).collect();
-    let auth_file = pi_file("auth.json");
+    let auth_files = std::iter::once(paths.config_dir.join(AUTH_FILE)).chain(pi_file(AUTH_FILE)).collect();
     let settings = Settings::of(live.started());
     if let Some(dir) = &settings.sessions_dir {
         paths.sessions_dir = in_home(dir, lookup);
     }
-    Ok(Config { models_files, auth_file, settings, live: Arc::new(live), paths })
+    Ok(Config { models_files, auth_files, settings, live: Arc::new(live), paths })
 }
 
 /// Returns a path that may begin with `~/`.
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(config.paths.sessions_dir, root.join("home/.local/state/agentd/sessions"));
         assert_eq!(config.paths.socket, root.join("run/agentd/agentd.sock"));
         assert_eq!(config.models_files, [root.join("home/.config/agentd/models.json")]);
-        assert_eq!(config.auth_file, None);
+        assert_eq!(config.auth_files, [root.join("home/.config/agentd/auth.json")]);
         assert_eq!(config.settings, Settings::default());
         assert!(config.live.of_daemon().faults.is_empty());
         assert_eq!(std::fs::read_dir(root).unwrap().count(), 0, "loading writes nothing");
@@ -127,7 +127,7 @@ mod tests {
         let agent = home.0.path().join("home/.pi/agent");
         assert_eq!(config.paths.pi_agent_dir, Some(agent.clone()));
         assert_eq!(config.models_files[1], agent.join("models.json"));
-        assert_eq!(config.auth_file, Some(agent.join("auth.json")));
+        assert_eq!(config.auth_files[1], agent.join("auth.json"));
         assert_eq!(config.settings.retry.max_retries, 9);
     }
 

@@ -30,7 +30,7 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Sources {
     files: Vec<Watched<ProviderDef>>,
-    keys: Option<Watched<(String, ValueSource)>>,
+    keys: Vec<Watched<(String, ValueSource)>>,
     local: Vec<ProviderDef>,
 }
 
@@ -48,12 +48,12 @@ impl std::fmt::Debug for Asking {
 }
 
 impl Catalog {
-    /// Reads model files, the first of which wins where two define the same, and pi's key file. Blocking. Missing
+    /// Reads model files, the first of which wins where two define the same, and files of keys, likewise. Blocking. Missing
     /// files are no fault. No server is asked yet.
-    pub fn load(files: &[PathBuf], auth: Option<PathBuf>, local: &LocalModels) -> Self {
+    pub fn load(files: &[PathBuf], auth: &[PathBuf], local: &LocalModels) -> Self {
         let mut sources = Sources {
             files: files.iter().cloned().map(Watched::models).collect(),
-            keys: auth.map(Watched::keys),
+            keys: auth.iter().cloned().map(Watched::keys).collect(),
             local: Vec::new(),
         };
         sources.read();
@@ -130,14 +130,9 @@ impl Sources {
 
     fn build(&self) -> ModelRegistry {
         let files = self.files.iter().map(|file| (file.path().to_path_buf(), file.content().to_vec()));
-        let keys = self.keys.as_ref();
-        let notices = self.files.iter().flat_map(Watched::notices).chain(keys.into_iter().flat_map(Watched::notices));
-        ModelRegistry::build(
-            files.collect(),
-            keys.map(Watched::content).unwrap_or_default(),
-            &self.local,
-            notices.cloned().collect(),
-        )
+        let keys = self.keys.iter().map(|file| (file.path().to_path_buf(), file.content().to_vec()));
+        let notices = self.files.iter().flat_map(Watched::notices).chain(self.keys.iter().flat_map(Watched::notices));
+        ModelRegistry::build(files.collect(), keys.collect(), &self.local, notices.cloned().collect())
     }
 }
 

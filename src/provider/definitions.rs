@@ -36,7 +36,23 @@ pub(super) struct Built {
     pub(super) unsupported: Vec<Unsupported>,
     /// What was left aside.
     pub(super) notices: Vec<ConfigNotice>,
+    /// Where the keys of each provider may come from; the first that gives one counts.
+    pub(super) key_places: Vec<(String, Vec<(KeyPlace, ValueSource)>)>,
 }
+
+/// Where a key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeyPlace {
+    /// A file of keys.
+    AuthFile(PathBuf),
+    /// A file that describes models.
+    ModelsFile(PathBuf),
+    /// A variable.
+    Variable(&'static str),
+}
+
+/// Keys by provider, with the file that holds them.
+pub(super) type KeyFiles = Vec<(PathBuf, Vec<(String, ValueSource)>)>;
 
 impl Definitions {
     /// Adds the providers of a file. Models of a provider that an earlier file defined too are added to it.
@@ -154,19 +170,18 @@ fn merge(base: Option<Value>, over: Option<Value>) -> Option<Value> {
     }
 }
 
-/// Makes models of definitions. `keys` are those of a key file, by provider; they go before all others.
-pub(super) fn build(definitions: Definitions, keys: &[(String, ValueSource)]) -> Built {
-    let mut built = Built { models: Vec::new(), unsupported: Vec::new(), notices: Vec::new() };
+/// Makes models of definitions. `keys` are those of files of keys; they go before all others.
+pub(super) fn build(definitions: Definitions, keys: &KeyFiles) -> Built {
+    let mut built = Built { models: Vec::new(), unsupported: Vec::new(), notices: Vec::new(), key_places: Vec::new() };
     for (def, path) in definitions.providers {
-        let from_file = keys.iter().filter(|(id, _)| *id == def.id).map(|(_, source)| source.clone());
-        let configured = def.api_key.as_deref().map(ValueSource::parse);
-        let usual = builtin::key_variables(&def.id).map(ValueSource::variable);
+        let places = key_places(&def, path.as_deref(), keys);
         let provider = Arc::new(ProviderSpec {
             id: def.id.clone(),
-            keys: from_file.chain(configured).chain(usual).collect(),
+            keys: places.iter().map(|(_, source)| source.clone()).collect(),
             auth_header: def.auth_header,
             is_keyless: def.is_keyless,
         });
+        built.key_places.push((def.id.clone(), places));
         for model in &def.models {
             match make(model, &def, &provider) {
                 Ok(spec) => built.models.push(Arc::new(spec)),
@@ -182,6 +197,19 @@ pub(super) fn build(definitions: Definitions, keys: &[(String, ValueSource)]) ->
         }
     }
     built
+}
+
+fn key_places(def: &ProviderDef, path: Option<&Path>, keys: &KeyFiles) -> Vec<(KeyPlace, ValueSource)> {
+    let from_files = keys.iter().flat_map(|(file, keys)| {
+        let own = keys.iter().filter(|(id, _)| *id == def.id);
+        own.map(|(_, source)| (KeyPlace::AuthFile(file.clone()), source.clone()))
+    });
+    let configured = def.api_key.as_deref().map(|text| {
+        let file = path.map(Path::to_path_buf).unwrap_or_default();
+        (KeyPlace::ModelsFile(file), ValueSource::parse(text))
+    });
+    let usual = builtin::key_variables(&def.id).map(|name| (KeyPlace::Variable(name), ValueSource::variable(name)));
+    from_files.chain(configured).chain(usual).collect()
 }
 
 /// Why a definition gives no model.

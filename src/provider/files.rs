@@ -156,7 +156,7 @@ fn parse_models(path: &Path, text: &str) -> (Vec<ProviderDef>, Vec<ConfigNotice>
 
 /// Reads the `api_key` entries of pi's `auth.json`; other kinds belong to log-ins that only pi can renew.
 fn parse_keys(path: &Path, text: &str) -> (Vec<(String, ValueSource)>, Vec<ConfigNotice>) {
-    match serde_json::from_str::<OrderedMap<serde_json::Value>>(text) {
+    match serde_json::from_str::<OrderedMap<serde_json::Value>>(text.trim_start_matches('\u{feff}')) {
         Ok(entries) => {
             let keys = entries
                 .0

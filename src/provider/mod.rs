@@ -9,6 +9,7 @@
 
 pub mod anthropic_messages;
 pub mod args;
+mod auth_file;
 mod builtin;
 mod call_ids;
 mod catalog;
@@ -44,6 +45,7 @@ pub mod spec;
 pub mod sse;
 pub mod stream;
 
+pub use auth_file::{AuthError, AuthFile};
 pub use catalog::Catalog;
 pub use client::{AskModel, ModelRequest, ProviderClient};
 pub use demo::spec as demo_spec;

@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::EnvSource;
+use agentd_protocol::methods::{EnvSource, KeySource, KeyStatus};
 
+use super::auth_file::AuthError;
 use super::builtin;
-use super::definitions::{self, Definitions};
+use super::definitions::{self, Definitions, KeyFiles, KeyPlace};
 use super::demo;
 use super::levels::{clamp_level, supported_levels};
 use super::lookup::{Fit, Named, fitting};
@@ -39,6 +40,7 @@ pub struct ModelRegistry {
     unsupported: Vec<Unsupported>,
     demo: Arc<ModelSpec>,
     secret_names: HashSet<String>,
+    key_places: Vec<(String, Vec<(KeyPlace, ValueSource)>)>,
     notices: Vec<ConfigNotice>,
 }
 
@@ -159,7 +161,7 @@ impl ModelRegistry {
     /// provider, and of providers found on this machine. `notices` are kept for people to read.
     pub(super) fn build(
         files: Vec<(PathBuf, Vec<ProviderDef>)>,
-        keys: &[(String, ValueSource)],
+        keys: KeyFiles,
         local: &[ProviderDef],
         mut notices: Vec<ConfigNotice>,
     ) -> Self {
@@ -170,13 +172,14 @@ impl ModelRegistry {
         }
         definitions.add_builtin(builtin::providers());
         definitions.add_local(local);
-        let built = definitions::build(definitions, keys);
+        let built = definitions::build(definitions, &keys);
         notices.extend(built.notices);
         Self {
             first_file,
             secret_names: secret_names(&built.models),
             models: built.models,
             unsupported: built.unsupported,
+            key_places: built.key_places,
             demo: Arc::new(demo::spec()),
             notices,
         }
@@ -263,6 +266,37 @@ impl ModelRegistry {
     /// that configuration files read.
     pub fn secret_names(&self) -> HashSet<String> {
         self.secret_names.clone()
+    }
+
+    /// Tells of which providers there are keys in `env`, and where each comes from; in the order of their ids.
+    pub fn key_status(&self, env: &SessionEnv) -> Vec<KeyStatus> {
+        let found = self.key_places.iter().filter_map(|(provider, places)| {
+            let (place, _) = places.iter().find(|(_, source)| source.is_usable(env))?;
+            let (source, place) = match place {
+                KeyPlace::AuthFile(file) => (KeySource::AuthFile, file.display().to_string()),
+                KeyPlace::ModelsFile(file) => (KeySource::ModelsFile, file.display().to_string()),
+                KeyPlace::Variable(name) => (KeySource::Variable, (*name).to_owned()),
+            };
+            Some(KeyStatus { provider: provider.clone(), source, place })
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_by(|a, b| a.provider.cmp(&b.provider));
+        found
+    }
+
+    /// Tells whether a provider is known, with models or by its variable.
+    ///
+    /// # Errors
+    /// It is not; the error names one that looks like it.
+    pub fn check_provider(&self, id: &str) -> Result<(), AuthError> {
+        let named = self.key_places.iter().map(|(provider, _)| provider.as_str());
+        let known: Vec<&str> = named.chain(builtin::KEY_VARIABLES.iter().map(|(provider, _)| *provider)).collect();
+        if known.contains(&id) {
+            return Ok(());
+        }
+        let distance = |name: &&&str| strsim::damerau_levenshtein(name, id);
+        let similar = known.iter().min_by_key(distance).filter(|name| distance(name) <= 2);
+        Err(AuthError::UnknownProvider { id: id.to_owned(), similar: similar.map(|name| (*name).to_owned()) })
     }
 
     fn usable(&self, env: &SessionEnv) -> impl Iterator<Item = &Arc<ModelSpec>> {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallState};
 use super::error_map::{Failure, parse_params};
-use super::handlers::{approvals, attach, config, daemon, models, read, run, sessions, settings, trust};
+use super::handlers::{approvals, attach, config, daemon, keys, models, read, run, sessions, settings, trust};
 use super::server::Core;
 
 /// All methods.
@@ -44,6 +44,7 @@ fn register_all(registration: &mut Registration) {
     read::register(registration);
     settings::register(registration);
     config::register(registration);
+    keys::register(registration);
 }
 
 /// Registers handlers.

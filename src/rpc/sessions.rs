@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::methods::{
-    Approval, GetAvailableModelsResult, ListSessionsParams, ListSessionsResult, ListTrustResult, TrustDecision,
-    TrustResult, UntrustResult,
+    Approval, GetAvailableModelsResult, KeyStatus, ListSessionsParams, ListSessionsResult, ListTrustResult,
+    TrustDecision, TrustResult, UntrustResult,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::agent::handle::SessionHandle;
 use crate::config::env::SessionEnv;
-use crate::config::{Effective, LiveSettings, SessionPlace};
+use crate::config::settings::{Key, Value};
+use crate::config::{ConfigTarget, Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
 use crate::ring::ListLog;
 use crate::supervisor::{NewSession, Supervisor, SupervisorError};
@@ -47,6 +48,12 @@ pub trait Sessions: Send + Sync + 'static {
     fn place_of<'a>(&'a self, id: &'a SessionId) -> Supervised<'a, SessionPlace>;
     /// Returns what holds for a session at a place.
     fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective>;
+    /// Sets a key in a file of settings, or takes it out. Returns the file.
+    fn set_config(&self, target: ConfigTarget, key: &'static Key, value: Option<Value>) -> Supervised<'_, PathBuf>;
+    /// Keeps the key of a provider, or forgets it. Returns the file, and whether there was one.
+    fn set_key(&self, provider: String, key: Option<String>) -> Supervised<'_, (PathBuf, bool)>;
+    /// Tells where keys of providers come from, and where `set_key` keeps them.
+    fn list_keys(&self, env: SessionEnv) -> BoxFuture<'_, (PathBuf, Vec<KeyStatus>)>;
     /// Returns the settings of the daemon.
     fn live(&self) -> &Arc<LiveSettings>;
     /// Returns the models that a session has keys for.
@@ -121,6 +128,18 @@ impl Sessions for Supervisor {
 
     fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective> {
         Supervisor::settings_for(self, place).boxed()
+    }
+
+    fn set_config(&self, target: ConfigTarget, key: &'static Key, value: Option<Value>) -> Supervised<'_, PathBuf> {
+        Supervisor::set_config(self, target, key, value).boxed()
+    }
+
+    fn set_key(&self, provider: String, key: Option<String>) -> Supervised<'_, (PathBuf, bool)> {
+        Supervisor::set_key(self, provider, key).boxed()
+    }
+
+    fn list_keys(&self, env: SessionEnv) -> BoxFuture<'_, (PathBuf, Vec<KeyStatus>)> {
+        Supervisor::list_keys(self, env).boxed()
     }
 
     fn live(&self) -> &Arc<LiveSettings> {

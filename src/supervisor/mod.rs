@@ -1,6 +1,7 @@
 //! Session id → handle: loading, unloading when idle, containment of crashes, and the list of sessions.
 
 mod approvals;
+mod config;
 mod directory;
 mod error;
 mod live;

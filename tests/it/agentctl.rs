@@ -249,3 +249,54 @@ async fn config_show_says_which_place_counts() {
     assert_eq!(unknown.status.code(), Some(1));
     assert!(err(&unknown).contains("did you mean max_turns?"), "{}", err(&unknown));
 }
+
+/// A key is piped in, or typed; on a command line it is refused.
+#[tokio::test]
+async fn auth_keeps_keys_and_says_where_they_come_from() {
+    let daemon = Daemon::start(Home::new());
+    let home = daemon.home();
+    let refused = ctl(home, &["auth", "login", "openai", "sk-CANARY"]).await;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("shell's history") && !err(&refused).contains("CANARY"), "{}", err(&refused));
+    let refused = ctl(home, &["rpc", "set_key", r#"{"provider":"openai","key":"sk-CANARY"}"#]).await;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(!err(&refused).contains("CANARY"), "{}", err(&refused));
+    std::fs::write(home.cwd().join("key"), "sk-CANARY\n").unwrap();
+    let mut login = command(home, &["auth", "login", "openai"]);
+    login.stdin(std::fs::File::open(home.cwd().join("key")).unwrap());
+    let run = tokio::task::spawn_blocking(move || login.output().expect("start agentctl"));
+    let login = bounded("the end of login", run).await.unwrap();
+    let file = home.config().join("agentd/auth.json");
+    assert_eq!(err(&login), format!("the key of openai is kept in {}\n", file.display()));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"sk-CANARY\""));
+    let status = ctl(home, &["auth", "status"]).await;
+    assert_eq!(out(&status), format!("openai  {}\n", file.display()));
+    let logout = ctl(home, &["auth", "logout", "openai"]).await;
+    assert!(err(&logout).starts_with("the key of openai is forgotten"), "{}", err(&logout));
+    assert_eq!(out(&ctl(home, &["auth", "status"]).await), "");
+}
+
+#[tokio::test]
+async fn config_set_changes_one_thing_and_refuses_what_makes_no_sense() {
+    let daemon = Daemon::start(Home::new());
+    let home = daemon.home();
+    home.configure("# mine\n");
+    let file = home.config().join("agentd/config.toml");
+    let set = ctl(home, &["config", "set", "retry.max_retries", "7"]).await;
+    assert_eq!(err(&set), format!("{0}: retry.max_retries = 7 (user {0}:3)\n", file.display()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.ends_with("[retry]\nmax_retries = 7\n") && text.contains("# mine"), "{text}");
+    for (args, why) in [
+        (["retry.max_retrys", "7"], "did you mean retry.max_retries?"),
+        (["retry.max_retries", "many"], "must be a whole number"),
+        (["durability", ""], "must be flush, turn or entry"),
+    ] {
+        let refused = ctl(home, &["config", "set", args[0], args[1]]).await;
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(err(&refused).contains(why), "{}", err(&refused));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    let unset = ctl(home, &["config", "unset", "retry.max_retries"]).await;
+    assert!(err(&unset).contains("retry.max_retries = 3 (default)"), "{}", err(&unset));
+    assert_eq!(out(&ctl(home, &["config", "get", "retry.max_retries"]).await), "3\n");
+}

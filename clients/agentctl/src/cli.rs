@@ -58,7 +58,9 @@ pub(crate) enum Verb {
     Wait(SessionsArgs),
     /// List the models that can be used
     Models(ModelsArgs),
-    /// Show settings, and which place says what holds
+    /// Keep keys of providers, and tell where they come from
+    Auth(AuthArgs),
+    /// Show and change settings, and tell which place says what holds
     Config(ConfigArgs),
     /// Start, stop or look at the daemon
     Daemon(DaemonArgs),
@@ -283,8 +285,54 @@ pub(crate) enum ConfigAction {
         /// Its name, such as retry.max_retries
         key: String,
     },
+    /// Set something in your settings
+    Set {
+        /// Its name, such as retry.max_retries
+        key: String,
+        /// What it is to be; "" is an empty text, not "unset"
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// In the settings of this directory's project instead
+        #[arg(long)]
+        project: bool,
+    },
+    /// Take something out of your settings
+    Unset {
+        /// Its name
+        key: String,
+        /// Out of the settings of this directory's project instead
+        #[arg(long)]
+        project: bool,
+    },
     /// Print the path of the file with your settings
     Path,
+}
+
+/// Arguments of `auth`.
+#[derive(Args, Debug)]
+pub(crate) struct AuthArgs {
+    #[command(subcommand)]
+    pub(crate) action: AuthAction,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthAction {
+    /// Keep the key of a provider: it is typed without being shown, or piped in
+    Login {
+        /// The provider, such as anthropic or openai
+        provider: String,
+        /// Not taken: what stands on a command line is seen by others
+        #[arg(hide = true)]
+        key: Vec<String>,
+    },
+    /// Forget the key of a provider that `login` has kept
+    Logout {
+        /// The provider
+        provider: String,
+    },
+    /// Tell of which providers there are keys, and where each comes from
+    Status,
 }
 
 /// Arguments of `config show`.
@@ -359,7 +407,7 @@ mod tests {
     fn help_names_the_verbs_in_order_of_use() {
         let names: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny"];
-        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "config", "daemon", "rpc"];
+        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "auth", "config", "daemon", "rpc"];
         assert_eq!(names, [&use_order[..], &rest].concat());
     }
 

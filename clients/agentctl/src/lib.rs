@@ -106,6 +106,7 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
         Verb::Models(args) => {
             verbs::models::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
         }
+        Verb::Auth(args) => verbs::auth::run(console, args.action).await,
         Verb::Config(args) => {
             verbs::config::run(&mut Link::open(Start::IfNeeded, console).await?, console, args.action).await
         }

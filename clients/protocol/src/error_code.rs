@@ -57,7 +57,7 @@ error_codes! {
     NotInBatch = -32016, "not_in_batch", false, "This method waits for something and cannot be part of a batch.";
     SessionFailed = -32017, "session_failed", true, "The session stopped because of a fault of the daemon. Open it again; its file is whole.";
     WorkingDirectory = -32018, "working_directory", false, "The session's working directory does not exist or cannot be entered.";
-    Forbidden = -32019, "forbidden", false, "An answer to a question is not taken from a process that one of the daemon's own tool calls started: a person answers.";
+    Forbidden = -32019, "forbidden", false, "What only a person decides (answers to questions, trust, settings, keys) is not taken from a process that one of the daemon's own tool calls started.";
 }
 
 impl ErrorKind {

@@ -22,6 +22,7 @@ mod approvals;
 mod attach;
 mod config;
 mod daemon;
+mod keys;
 mod permissions;
 mod rules;
 mod run;
@@ -34,6 +35,7 @@ pub use approvals::*;
 pub use attach::*;
 pub use config::*;
 pub use daemon::*;
+pub use keys::*;
 pub use permissions::*;
 pub use rules::*;
 pub use run::*;
@@ -198,6 +200,14 @@ methods! {
     GetSessionStats = "get_session_stats", Session, false, SessionParams => SessionStats;
     /// Tells what every setting is, and which place says so: for a session, or for a new one of this connection.
     GetConfig = "get_config", Daemon, false, GetConfigParams => GetConfigResult;
+    /// Sets a key in the user's or the project's file, or takes it out. All else in the file stays as it is.
+    SetConfig = "set_config", Daemon, false, SetConfigParams => SetConfigResult;
+    /// Keeps the key of a provider, in a file that only the user can read.
+    SetKey = "set_key", Daemon, false, SetKeyParams => SetKeyResult;
+    /// Forgets the key of a provider that `set_key` has kept.
+    RemoveKey = "remove_key", Daemon, false, RemoveKeyParams => RemoveKeyResult;
+    /// Tells of which providers there are keys, and where each comes from.
+    ListKeys = "list_keys", Daemon, false, ListKeysParams => ListKeysResult;
     /// Replaces the environment that the session's tools and key look-up use. Held in memory only.
     SetEnv = "set_env", Session, false, SetEnvParams => Empty;
 }

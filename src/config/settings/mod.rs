@@ -4,6 +4,7 @@
 //! from which the reading of all places, the page of `proto-docs/` and the answers of `get_config` are made. A place
 //! gives a [`Layer`]; [`resolve`] puts layers over one another, key by key; [`Settings`] is what comes out, in types.
 
+mod edit;
 mod file;
 pub mod keys;
 mod kind;
@@ -12,6 +13,7 @@ mod pi;
 mod resolve;
 mod typed;
 
+pub use edit::edit;
 pub use file::parse_file;
 pub use keys::{Applies, KEYS, Key, Project, Scope, key_named};
 pub use kind::{Kind, Raw, Value};

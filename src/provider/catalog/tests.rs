@@ -27,7 +27,7 @@ fn said(registry: &ModelRegistry, dir: &Path) -> Vec<String> {
 fn a_changed_file_is_read_again_and_an_unchanged_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("models.json");
-    let catalog = Catalog::load(std::slice::from_ref(&file), None, &LocalModels::Off);
+    let catalog = Catalog::load(std::slice::from_ref(&file), &[], &LocalModels::Off);
     assert_eq!(names(&catalog.registry()), ["demo/demo"]);
     std::fs::write(&file, models(&["a"])).unwrap();
     assert_eq!(names(&catalog.registry()), ["demo/demo"], "nobody has looked at the file");
@@ -45,7 +45,7 @@ fn a_broken_edit_leaves_the_last_good_definitions_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("models.json");
     std::fs::write(&file, models(&["a"])).unwrap();
-    let catalog = Catalog::load(std::slice::from_ref(&file), None, &LocalModels::Off);
+    let catalog = Catalog::load(std::slice::from_ref(&file), &[], &LocalModels::Off);
     for (broken, fault) in [
         ("{\"providers\": {7}}", "models.json:1:16: key must be a string"),
         ("", "models.json:1:1: EOF while parsing a value"),
@@ -74,7 +74,7 @@ fn a_file_that_never_was_sound_is_used_as_far_as_it_goes() {
     let file = dir.path().join("models.json");
     let with_fault = |id: &str| models(&[id]).replace("\"models\": [", "\"models\": [{\"id\": 5}, ");
     std::fs::write(&file, with_fault("a")).unwrap();
-    let catalog = Catalog::load(std::slice::from_ref(&file), None, &LocalModels::Off);
+    let catalog = Catalog::load(std::slice::from_ref(&file), &[], &LocalModels::Off);
     assert_eq!(names(&catalog.registry()), ["p/a", "demo/demo"]);
     std::fs::write(&file, with_fault("b")).unwrap();
     let registry = catalog.refresh();
@@ -85,7 +85,7 @@ fn a_file_that_never_was_sound_is_used_as_far_as_it_goes() {
 fn keys_are_read_again_too() {
     let dir = tempfile::tempdir().unwrap();
     let auth = dir.path().join("auth.json");
-    let catalog = Catalog::load(&[], Some(auth.clone()), &LocalModels::Off);
+    let catalog = Catalog::load(&[], std::slice::from_ref(&auth), &LocalModels::Off);
     std::fs::write(&auth, r#"{"groq": {"type": "api_key", "key": "sk-CANARY123"}}"#).unwrap();
     assert!(names(&catalog.refresh()).iter().any(|name| name.starts_with("groq/")));
     std::fs::write(&auth, "{\"groq\": sk-CANARY123").unwrap();

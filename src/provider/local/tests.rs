@@ -204,7 +204,7 @@ fn where_servers_are_looked_for() {
 async fn the_catalogue_learns_of_a_server_when_it_asks_again() {
     // A port that is free: taken, and given back.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let catalog = Arc::new(Catalog::load(&[], None, &LocalModels::At(vec![address])));
+    let catalog = Arc::new(Catalog::load(&[], &[], &LocalModels::At(vec![address])));
     let env = SessionEnv::new(BTreeMap::new(), EnvSource::Client);
     let found = |name: &str| catalog.registry().resolve(name, &env).map(|(spec, _)| spec);
     catalog.ask_local(Duration::ZERO).await;
@@ -244,7 +244,7 @@ fn what_the_user_calls_so_is_the_users() {
             "models": [{"id": "own", "contextWindow": 5}]}}});
         let (providers, _) = crate::provider::models_json::parse(&text.to_string());
         let registry =
-            ModelRegistry::build(vec![(file.clone(), providers)], &[], std::slice::from_ref(&local), Vec::new());
+            ModelRegistry::build(vec![(file.clone(), providers)], Vec::new(), std::slice::from_ref(&local), Vec::new());
         let names: Vec<String> = registry.available(&env).iter().map(|spec| spec.name()).collect();
         assert_eq!(names[..names.len() - 1], expected);
         assert_eq!(registry.resolve("ollama/own", &env).unwrap().0.model.context_window, 5);

@@ -26,7 +26,7 @@ impl Home {
     fn load(&self) -> (Arc<ModelRegistry>, Vec<ConfigNotice>) {
         let path = |name: &str| self.0.path().join(name);
         let files = [path("models.json"), path("pi.json")];
-        let registry = Catalog::load(&files, Some(path("auth.json")), &LocalModels::Off).registry();
+        let registry = Catalog::load(&files, &[path("own.json"), path("auth.json")], &LocalModels::Off).registry();
         let notices = registry.notices().to_vec();
         (registry, notices)
     }

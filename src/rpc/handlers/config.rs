@@ -1,19 +1,24 @@
 //! Settings.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use agentd_protocol::methods::{GetConfig, GetConfigParams, GetConfigResult, Setting};
+use agentd_protocol::methods::{
+    GetConfig, GetConfigParams, GetConfigResult, SetConfig, SetConfigParams, SetConfigResult, Setting,
+};
 use serde_json::{Map, Value};
 
 use super::super::call::Call;
 use super::super::error_map::Failure;
 use super::super::methods::Registration;
 use super::sessions::working_directory;
-use crate::config::settings::{Applies, Key, Layer, Resolved, Settled, assigned, key_named};
-use crate::config::{Effective, SessionPlace};
+use crate::config::env::SessionEnv;
+use crate::config::settings::{Applies, Key, Layer, Project, Resolved, Settled, assigned, key_named, read_json};
+use crate::config::{ConfigTarget, Effective, SessionPlace};
 
 pub(in crate::rpc) fn register(registration: &mut Registration) {
     registration.plain(GetConfig, get);
+    registration.plain(SetConfig, set);
 }
 
 async fn get(call: Arc<Call>, params: GetConfigParams) -> Result<GetConfigResult, Failure> {
@@ -34,6 +39,34 @@ async fn get(call: Arc<Call>, params: GetConfigParams) -> Result<GetConfigResult
         },
     };
     Ok(tell(sessions.effective(place).await, sessions.live().started(), only))
+}
+
+async fn set(call: Arc<Call>, params: SetConfigParams) -> Result<SetConfigResult, Failure> {
+    call.refuse_tools("a change of settings").await?;
+    let key = key_named(&params.key).map_err(|why| Failure::param("key", why))?;
+    let value = match &params.value {
+        Value::Null => None,
+        value => Some(read_json(key.name, value).map_err(|why| Failure::param("value", why))?.1),
+    };
+    let env = call.env().await;
+    let cwd = params.cwd.map(|cwd| working_directory(&call, Some(cwd))).transpose()?.or_else(|| call.conn().cwd());
+    let target = match params.project {
+        Some(true) => project_target(&call, key, cwd.clone(), &env)?,
+        _ => ConfigTarget::User,
+    };
+    let sessions = &call.core.sessions;
+    let file = sessions.set_config(target, key, value).await?;
+    let effective = sessions.effective(SessionPlace { cwd, env, given: Layer::default() }).await;
+    let now = effective.resolved.of(key).map(|settled| setting(settled, sessions.live().started()));
+    Ok(SetConfigResult { file: file.display().to_string(), setting: now.unwrap_or_default() })
+}
+
+fn project_target(call: &Call, key: &Key, cwd: Option<PathBuf>, env: &SessionEnv) -> Result<ConfigTarget, Failure> {
+    if key.project == Project::Never {
+        return Err(Failure::param("project", format!("{}: a project may not set it", key.name)));
+    }
+    let cwd = cwd.map_or_else(|| working_directory(call, None), Ok)?;
+    Ok(ConfigTarget::Project { cwd, home: env.get("HOME").map(PathBuf::from) })
 }
 
 /// Reads settings that a session is given.

@@ -5,6 +5,7 @@ pub(super) mod approvals;
 pub(super) mod attach;
 pub(super) mod config;
 pub(super) mod daemon;
+pub(super) mod keys;
 pub(super) mod models;
 pub(super) mod read;
 pub(super) mod run;

@@ -8,7 +8,7 @@ use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, Think
 use agentd_protocol::methods::{
     Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource, FolderTrust,
     GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, ListSessionsParams, ListSessionsResult, ListTrustResult, Mode, OpenMessage, PeerInfo,
+    GetMessagesResult, KeyStatus, ListSessionsParams, ListSessionsResult, ListTrustResult, Mode, OpenMessage, PeerInfo,
     ProjectTrust, PromptResult, Question, Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus,
     Snapshot, TrustDecision, TrustResult, UntrustResult, WaitResult,
 };
@@ -21,8 +21,8 @@ use tokio::sync::mpsc;
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
 use crate::agent::handle::{Answer, AttachRequest, Attached, Command, Reply, SessionError, SessionHandle, UserAnswer};
 use crate::config::env::SessionEnv;
-use crate::config::settings::Layer;
-use crate::config::{Effective, LiveSettings, SessionPlace};
+use crate::config::settings::{Key, Layer, Value};
+use crate::config::{ConfigTarget, Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
 use crate::permissions::questions::Answer as Decided;
 use crate::ring::{ListLog, Ring, RingBudget};
@@ -429,6 +429,22 @@ impl Sessions for Fake {
 
     fn effective(&self, place: SessionPlace) -> BoxFuture<'_, Effective> {
         async move { self.live.of_session(&place) }.boxed()
+    }
+
+    fn set_config(&self, target: ConfigTarget, key: &'static Key, value: Option<Value>) -> Supervised<'_, PathBuf> {
+        let written = self.live.write(&target, key, value.as_ref());
+        async move { Ok(written?) }.boxed()
+    }
+
+    fn set_key(&self, provider: String, key: Option<String>) -> Supervised<'_, (PathBuf, bool)> {
+        let why = format!("{provider}: {}", if key.is_some() { "not kept" } else { "not forgotten" });
+        async move { Err(SupervisorError::Storage(why)) }.boxed()
+    }
+
+    fn list_keys(&self, env: SessionEnv) -> BoxFuture<'_, (PathBuf, Vec<KeyStatus>)> {
+        let keys =
+            env.get("KEY").map(|_| KeyStatus { provider: "p".into(), place: "KEY".into(), ..KeyStatus::default() });
+        async move { ("/config/agentd/auth.json".into(), keys.into_iter().collect()) }.boxed()
     }
 
     fn live(&self) -> &Arc<LiveSettings> {

@@ -180,3 +180,84 @@ async fn the_model_of_new_sessions_is_set_and_never_replaced_silently() {
     let refused = other.err("prompt", json!({"message": "x"})).await;
     assert!(refused.message.contains("nosuch/model"), "{}", refused.message);
 }
+
+#[tokio::test]
+async fn a_setting_is_changed_in_the_file_and_holds_at_once() {
+    let home = Home::new();
+    home.configure("# mine\nmode = \"full\" # for now\n");
+    let daemon = Daemon::start(home);
+    let mut client = daemon.connect().await;
+    let file = daemon.home().config().join("agentd/config.toml");
+    let done = client.ok("set_config", json!({"key": "max_turns", "value": 7})).await;
+    assert_eq!((&done["file"], &done["setting"]["value"]), (&json!(file), &json!(7)));
+    assert_eq!(done["setting"]["origin"]["line"], 3);
+    let text = || std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text(), "# mine\nmode = \"full\" # for now\nmax_turns = 7\n");
+    assert_eq!(client.ok("new_session", json!({"model": "demo"})).await["state"]["maxTurns"], 7);
+    let mut other = terminal(&daemon, &[("AGENTD_MAX_TURNS", "9")]).await;
+    let done = other.ok("set_config", json!({"key": "max_turns", "value": "8"})).await;
+    assert_eq!(
+        places(&done["setting"]),
+        (json!(9), vec!["environment", "user", "default"]),
+        "what counts more is told"
+    );
+    client.ok("set_config", json!({"key": "max_turns", "value": null})).await;
+    assert_eq!(text(), "# mine\nmode = \"full\" # for now\n");
+    let done = client.ok("set_config", json!({"key": "log.level", "value": "debug"})).await;
+    assert_eq!(
+        (&done["setting"]["value"], &done["setting"]["afterRestart"]["value"]),
+        (&json!("info"), &json!("debug"))
+    );
+    daemon.home().configure("broken =\n");
+    let refused = client.err("set_config", json!({"key": "max_turns", "value": 7})).await;
+    assert_eq!(refused.kind(), "storage");
+    assert!(refused.message.contains("config.toml:1: is no TOML"), "{}", refused.message);
+    assert_eq!(text(), "broken =\n");
+}
+
+#[tokio::test]
+async fn b206_a_project_sets_nothing_before_it_is_trusted_and_nothing_harmful_after() {
+    let home = Home::new();
+    let daemon = Daemon::start(home);
+    let home = daemon.home();
+    let evil = home.root().join("evil");
+    let text = format!("max_turns = 3\nsessions_dir = \"{}\"\nmode = \"full\"\nmodel = \"demo\"\n", evil.display());
+    home.write(".agentd/config.toml", text);
+    home.write(".env", "AGENTD_MAX_TURNS=2\nAGENTD_SESSIONS_DIR=/evil\nOPENAI_BASE_URL=http://127.0.0.1:1\n");
+    home.configure("mode = \"ask\"\n");
+    let mut client = daemon.connect().await;
+    let state = client.ok("new_session", json!({})).await["state"].clone();
+    assert_eq!((&state["maxTurns"], &state["mode"], &state["model"]), (&json!(50), &json!("ask"), &Value::Null));
+    home.trust(&home.cwd());
+    let state = client.ok("new_session", json!({})).await["state"].clone();
+    assert_eq!((&state["maxTurns"], &state["mode"], &state["model"]["id"]), (&json!(3), &json!("ask"), &json!("demo")));
+    let told = client.ok("get_config", json!({})).await["faults"].clone();
+    let told: Vec<_> = told.as_array().unwrap().iter().map(|fault| fault["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        told,
+        ["sessions_dir: a project may not set it", "mode: a project may only be stricter than the user's own settings",]
+    );
+    let file = std::path::PathBuf::from(state["sessionFile"].as_str().unwrap());
+    assert!(file.starts_with(home.sessions()), "{}", file.display());
+    let done = client.ok("set_config", json!({"key": "max_turns", "value": 2, "project": true})).await;
+    assert_eq!((&done["setting"]["value"], &done["setting"]["origin"]["source"]), (&json!(2), &json!("project")));
+}
+
+/// A tool that changes the settings would change what it may do.
+#[tokio::test]
+async fn b214_settings_and_keys_are_not_taken_from_a_tool() {
+    let settings = json!({"blocks": [{"tool": "bash", "args": {"command": "agentctl config set mode full; agentctl auth logout openai"}}]});
+    let server = ModelServer::replies(json!([settings, {"text": "done"}]));
+    let home = Home::with_models(&server);
+    let text = std::fs::read_to_string(home.config().join("agentd/config.toml")).unwrap();
+    let daemon = Daemon::start(home);
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_agentd")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut client = terminal(&daemon, &[("PATH", &path)]).await;
+    client.ok("new_session", json!({"model": "fake/plain"})).await;
+    let events = client.run("x").await;
+    let end = events.iter().find(|event| event["event"]["type"] == "tool_execution_end").unwrap();
+    let output = end["event"]["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(output.matches("comes from a person").count(), 2, "{output}");
+    assert_eq!(std::fs::read_to_string(daemon.home().config().join("agentd/config.toml")).unwrap(), text);
+}

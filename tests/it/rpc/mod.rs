@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod envelope;
 mod framing;
+mod keys;
 mod models;
 mod modes;
 mod params;

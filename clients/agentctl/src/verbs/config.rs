@@ -1,7 +1,8 @@
 //! `config`: what the settings are, and which place says so.
 
 use agentd_protocol::methods::{
-    ConfigFile, ConfigSource, GetConfig, GetConfigParams, GetConfigResult, Origin, Setting,
+    ConfigFile, ConfigSource, GetConfig, GetConfigParams, GetConfigResult, Origin, SetConfig, SetConfigParams,
+    SetConfigResult, Setting,
 };
 use anyhow::Result;
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub(crate) async fn run(link: &mut Link, console: &mut Console, action: ConfigAc
     match action {
         ConfigAction::Show(args) => show(link, console, args).await,
         ConfigAction::Get { key } => get(link, console, key).await,
+        ConfigAction::Set { key, value, project } => set(link, console, key, Value::String(value), project).await,
+        ConfigAction::Unset { key, project } => set(link, console, key, Value::Null, project).await,
         ConfigAction::Path => path(link, console).await,
     }
 }
@@ -55,6 +58,21 @@ async fn get(link: &mut Link, console: &mut Console, key: String) -> Result<Exit
     }
     tell_faults(console, &config)?;
     Ok(if setting.value.is_null() { Exit::Error } else { Exit::Done })
+}
+
+async fn set(link: &mut Link, console: &mut Console, key: String, value: Value, project: bool) -> Result<Exit> {
+    let params = SetConfigParams { key, value, project: project.then_some(true), cwd: None };
+    let done = link.call::<SetConfig>(&params).await?;
+    if console.json {
+        console.json_line(&done)?;
+        return Ok(Exit::Done);
+    }
+    let SetConfigResult { file, setting } = done;
+    console.note(&one_line(&format!("{file}: {} ({})", assignment(&setting), place(&setting.origin))))?;
+    if let Some(after) = &setting.after_restart {
+        console.note(&one_line(&format!("{} after a restart of the daemon", shown(&after.value))))?;
+    }
+    Ok(Exit::Done)
 }
 
 async fn path(link: &mut Link, console: &mut Console) -> Result<Exit> {

@@ -3,6 +3,7 @@
 pub(crate) mod abort;
 pub(crate) mod approvals;
 pub(crate) mod attach;
+pub(crate) mod auth;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod ls;

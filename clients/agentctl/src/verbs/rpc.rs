@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use agentd_protocol::client::{Client, ClientError};
+use agentd_protocol::methods::{Method, SetKey};
 use anyhow::{Context, Result};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -24,6 +25,10 @@ pub(crate) fn params(args: &RpcArgs) -> Result<Option<Box<RawValue>>> {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text).context("standard input")?;
             text
+        }
+        Some(_) if args.method == SetKey::NAME => {
+            let why = "a key on a command line is seen by others; pipe the parameters in (\"-\"), or use `agentctl auth login`";
+            return Err(UsageError::new(why));
         }
         Some(text) => text.to_owned(),
     };

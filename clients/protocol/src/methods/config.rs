@@ -139,6 +139,32 @@ pub struct ConfigFault {
     pub message: String,
 }
 
+/// Parameters of [`SetConfig`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetConfigParams {
+    /// The key.
+    pub key: String,
+    /// Its value, of its own type or as text; null takes the key out of the file.
+    pub value: Value,
+    /// Whether to write the project's file instead of the user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<bool>,
+    /// Working directory whose project is meant, absolute; the connection's when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// Result of [`SetConfig`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SetConfigResult {
+    /// The file.
+    pub file: String,
+    /// What holds now, for a new session of this connection: another place may count more.
+    pub setting: Setting,
+}
+
 impl std::fmt::Display for Origin {
     /// Writes it as people are told: `/path/config.toml:12`, `AGENTD_MAX_TURNS`, `default`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -164,7 +164,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
     Services {
         tasks: tasks.clone(),
         provider: model.clone(),
-        models: Arc::new(Catalog::load(&[], None, &config.settings.local_models)),
+        models: Arc::new(Catalog::load(&[], &[], &config.settings.local_models)),
         tools: Arc::new(ToolRegistry::only::<Echo>()),
         spawner: spawner.clone(),
         writer: Writer::new(config.paths.owners_dir(), "test", None),
