@@ -232,6 +232,12 @@ impl ModelRegistry {
         }
     }
 
+    /// Returns the model of the same name as it is known now, whatever keys there are; `None` when it is not (any more).
+    pub fn renewed(&self, spec: &ModelSpec) -> Option<Arc<ModelSpec>> {
+        let found = self.models.iter().find(|found| found.id() == spec.id() && found.provider() == spec.provider());
+        found.cloned()
+    }
+
     /// Tells whether a name means something, whatever keys there are.
     pub fn knows(&self, name: &str) -> bool {
         let no_keys = SessionEnv::new(BTreeMap::new(), EnvSource::Client);

@@ -43,7 +43,7 @@ impl PrepareResult {
 struct Found {
     /// What the working directory brings along.
     project: Project,
-    /// A model for a session that had none to ask.
+    /// The model to ask, where it is not the one of the last run.
     model: Option<FoundModel>,
     /// The system prompt as it must be now.
     sections: Map<String, Value>,
@@ -52,6 +52,8 @@ struct Found {
 }
 
 enum FoundModel {
+    /// The present one, as the files describe it now: its key may have been replaced.
+    Renewed(Arc<ModelSpec>),
     /// The one that the branch names can be used again.
     Again(Arc<ModelSpec>),
     /// The branch names none; this is the default, with the level that it is configured with.
@@ -82,7 +84,7 @@ impl SessionActor {
         };
         let (cwd, env, place) = (self.settings.cwd.clone(), self.settings.env.clone(), self.place());
         let services = Arc::clone(&self.services);
-        let (has_model, lost) = (self.settings.model.is_some(), self.lost_model());
+        let (model, lost) = (self.settings.model.clone(), self.lost_model());
         let tools = self.services.tools.usages(&self.settings.tools);
         let journal = self.journal.path().to_owned();
         self.prepare = Some(self.services.tasks.spawn_blocking(move || {
@@ -96,11 +98,11 @@ impl SessionActor {
             };
             let config = services.config.live.of_session(&place).settings;
             let found = check_cwd(&cwd).and_then(|()| {
-                let model = match lost {
-                    _ if has_model => None,
+                let model = match (model, lost) {
+                    (Some(spec), _) => services.models.refresh().renewed(&spec).map(FoundModel::Renewed),
                     // Another one is not chosen silently.
-                    Some(name) => Some(FoundModel::Again(services.models.refresh().resolve(&name, &env)?.0)),
-                    None => {
+                    (None, Some(name)) => Some(FoundModel::Again(services.models.refresh().resolve(&name, &env)?.0)),
+                    (None, None) => {
                         let models = services.models.refresh();
                         let (spec, level) = match &config.model {
                             Some(name) => models.resolve(name, &env)?,
@@ -127,6 +129,7 @@ impl SessionActor {
             let mut entries = Vec::new();
             self.settings.project = found.project;
             match found.model {
+                Some(FoundModel::Renewed(spec)) => self.use_model(spec, self.settings.thinking),
                 Some(FoundModel::Again(spec)) => self.take_back_model(spec),
                 Some(FoundModel::First(spec, level)) => entries.extend(self.use_first_model(spec, level)),
                 None => {}

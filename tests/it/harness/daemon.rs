@@ -42,7 +42,8 @@ impl Daemon {
         Self { home, extra, before: "", child, starts: 1 }
     }
 
-    /// Starts a daemon from a shell that does something first, to its limits or its umask.
+    /// Starts a daemon from a shell that does something first: to its limits, its umask, its environment, or (by `set --`) to
+    /// the arguments of `serve`.
     pub(crate) fn start_after(home: Home, before: &'static str) -> Self {
         let home = Arc::new(home);
         let child = spawn(&home, &BTreeMap::new(), before, 0);
@@ -159,7 +160,7 @@ fn spawn(home: &Home, extra: &BTreeMap<String, String>, before: &str, start: usi
     let notify = UnixDatagram::bind(&notify_path).expect("bind the readiness socket");
     notify.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("bound the wait for readiness");
     let log = File::create(log_path(home, start)).expect("create the log file");
-    let line = format!(r#"{before}; exec "$0" serve"#);
+    let line = format!(r#"{before}; exec "$0" serve "$@""#);
     let mut command = Command::new(if before.is_empty() { env!("CARGO_BIN_EXE_agentd") } else { "sh" });
     match before {
         "" => command.arg("serve"),

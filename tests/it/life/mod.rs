@@ -1,6 +1,7 @@
 //! What must survive: kills, restarts, damaged files, many starts at once, signals.
 
 mod activation;
+mod command_line;
 mod environment;
 mod index;
 mod leftovers;

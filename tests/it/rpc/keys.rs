@@ -58,6 +58,12 @@ async fn b210_a_key_is_kept_in_its_file_and_nowhere_else() {
     heard.extend(client.run("y").await);
     assert_eq!(server.requests()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
     assert!(!Value::from(heard).to_string().contains("CANARY"));
+    // A key that was refused is replaced: the next run of the session uses the new one.
+    let renewed = format!("{KEY}-new");
+    client.ok("set_key", json!({"provider": "fake", "key": renewed})).await;
+    server.push(json!({"text": "b"}));
+    client.run("z").await;
+    assert_eq!(server.requests().last().unwrap().header("authorization"), Some(&*format!("Bearer {renewed}")));
     let listed = client.ok("list_keys", json!({})).await;
     let row = json!({"provider": "fake", "source": "authFile", "place": file});
     assert!(listed["keys"].as_array().unwrap().contains(&row), "{listed}");
