@@ -113,7 +113,7 @@ mod tests {
         }
         let cwd = root.join("up/p/sub");
         let project = Project::survey(&cwd, None, &[]);
-        let all = ["up/p/sub/AGENTS.md", "up/p/CLAUDE.md", "up/AGENTS.md", "up/p/.agentd", "up/p/sub/.agentd"];
+        let all = ["up/p/sub/AGENTS.md", "up/p/CLAUDE.md", "up/AGENTS.md", "up/p/sub/.agentd", "up/p/.agentd"];
         assert_eq!(names(&root, project.withheld(&Trusted::default())), all);
         let trusts = |folder: &str| Trusted::new(Arc::default(), Some(root.join(folder)));
         assert_eq!(names(&root, project.withheld(&trusts("up/p"))), ["up/AGENTS.md"]);
