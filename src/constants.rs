@@ -292,6 +292,10 @@ pub const KEY_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 pub const LOCAL_MODELS_MAX_AGE: Duration = Duration::from_secs(10);
 /// The same when a model is looked for and not found: somebody may just have started the server.
 pub const LOCAL_MODELS_MISS_AGE: Duration = Duration::from_secs(1);
+/// Rules of a user, in the settings folder, and of a project, in [`PROJECT_DIR`].
+pub const RULES_FILE: &str = "rules.toml";
+/// Largest file of rules, in bytes: thousands of rules. It is read again for each tool call.
+pub const MAX_RULES_BYTES: u64 = 256 * 1024;
 /// Longest command line that the gate reads, in bytes: far more than any that people would look through.
 pub const SHELL_LINE_BYTES: usize = 64 * 1024;
 /// Deepest nesting of a command line that the gate reads: it is followed by recursion, at most two levels for each `$(`.

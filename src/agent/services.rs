@@ -7,6 +7,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::constants::RING_BUDGET_BYTES;
 use crate::exec::{Spawner, SpawnerOptions};
+use crate::permissions::rule_files::RuleFiles;
 use crate::provider::{AskModel, Catalog, ProviderClient};
 use crate::ring::{ListLog, RingBudget};
 use crate::store::index::Index;
@@ -38,6 +39,8 @@ pub struct Services {
     pub file_locks: FileLocks,
     /// Knows which folders are trusted.
     pub trust: TrustStore,
+    /// Reads the rules for tool calls.
+    pub rules: Arc<RuleFiles>,
     /// Lists sessions.
     pub index: Index,
     /// Numbers the changes of that list.
@@ -72,6 +75,7 @@ impl Services {
                 .into(),
             file_locks: FileLocks::default(),
             trust: TrustStore::new(&config.paths.state_dir),
+            rules: Arc::new(RuleFiles::new(&config.paths.config_dir)),
             index: Index::open(&config.paths.index_db, vec![config.paths.sessions_dir.clone()], list_log.clone()),
             list_log,
             ring_budget: RingBudget::new(RING_BUDGET_BYTES),

@@ -2,5 +2,6 @@
 
 pub mod policy;
 pub mod questions;
+pub mod rule_files;
 pub mod rules;
 pub mod shell;

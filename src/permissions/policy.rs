@@ -134,13 +134,6 @@ pub struct Policy {
     pub own_folders: Arc<[PathBuf]>,
 }
 
-impl Policy {
-    /// Tells whether the places of a call matter; they are not looked for in vain.
-    pub fn needs_places(&self) -> bool {
-        self.mode != Mode::Full || !self.rules.is_empty()
-    }
-}
-
 /// What was found about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

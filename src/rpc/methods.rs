@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::{Call, CallState};
 use super::error_map::{Failure, parse_params};
-use super::handlers::{approvals, attach, config, daemon, keys, models, read, run, sessions, settings, trust};
+use super::handlers::{approvals, attach, config, daemon, keys, models, read, rules, run, sessions, settings, trust};
 use super::server::Core;
 
 /// All methods.
@@ -40,6 +40,7 @@ fn register_all(registration: &mut Registration) {
     attach::register(registration);
     approvals::register(registration);
     trust::register(registration);
+    rules::register(registration);
     run::register(registration);
     read::register(registration);
     settings::register(registration);

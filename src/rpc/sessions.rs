@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::methods::{
-    Approval, GetAvailableModelsResult, KeyStatus, ListSessionsParams, ListSessionsResult, ListTrustResult,
-    TrustDecision, TrustResult, UntrustResult,
+    Approval, ChangeRuleResult, GetAvailableModelsResult, KeyStatus, ListRulesResult, ListSessionsParams,
+    ListSessionsResult, ListTrustResult, TestRuleParams, TestRuleResult, TrustDecision, TrustResult, UntrustResult,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,7 +17,7 @@ use crate::config::settings::{Key, Value};
 use crate::config::{ConfigTarget, Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
 use crate::ring::ListLog;
-use crate::supervisor::{NewSession, Supervisor, SupervisorError};
+use crate::supervisor::{NewSession, RuleChange, Supervisor, SupervisorError};
 
 /// A future that gives a result of the supervisor.
 pub type Supervised<'a, T> = BoxFuture<'a, Result<T, SupervisorError>>;
@@ -42,6 +42,12 @@ pub trait Sessions: Send + Sync + 'static {
     fn untrust(&self, path: PathBuf) -> Supervised<'_, UntrustResult>;
     /// Returns the decisions about folders.
     fn list_trust(&self) -> Supervised<'_, ListTrustResult>;
+    /// Returns the rules that hold in a folder.
+    fn list_rules(&self, cwd: PathBuf, home: Option<PathBuf>) -> Supervised<'_, ListRulesResult>;
+    /// Adds a rule to a file, or takes it out.
+    fn change_rule(&self, change: RuleChange) -> Supervised<'_, ChangeRuleResult>;
+    /// Tells what would become of a tool call.
+    fn test_rule(&self, params: TestRuleParams, cwd: PathBuf, env: SessionEnv) -> Supervised<'_, TestRuleResult>;
     /// Returns the models that an environment has keys for.
     fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult>;
     /// Returns what decides which settings hold for a session.
@@ -116,6 +122,18 @@ impl Sessions for Supervisor {
 
     fn list_trust(&self) -> Supervised<'_, ListTrustResult> {
         Supervisor::list_trust(self).boxed()
+    }
+
+    fn list_rules(&self, cwd: PathBuf, home: Option<PathBuf>) -> Supervised<'_, ListRulesResult> {
+        Supervisor::list_rules(self, cwd, home).boxed()
+    }
+
+    fn change_rule(&self, change: RuleChange) -> Supervised<'_, ChangeRuleResult> {
+        Supervisor::change_rule(self, change).boxed()
+    }
+
+    fn test_rule(&self, params: TestRuleParams, cwd: PathBuf, env: SessionEnv) -> Supervised<'_, TestRuleResult> {
+        Supervisor::test_rule(self, params, cwd, env).boxed()
     }
 
     fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult> {

@@ -9,11 +9,13 @@ mod load;
 mod login_env;
 mod models;
 mod new;
+mod rules;
 mod trust;
 
 pub use directory::Supervisor;
 pub use error::SupervisorError;
 pub use new::NewSession;
+pub use rules::RuleChange;
 
 #[cfg(test)]
 mod tests;

@@ -300,3 +300,29 @@ async fn config_set_changes_one_thing_and_refuses_what_makes_no_sense() {
     assert!(err(&unset).contains("retry.max_retries = 3 (default)"), "{}", err(&unset));
     assert_eq!(out(&ctl(home, &["config", "get", "retry.max_retries"]).await), "3\n");
 }
+
+#[tokio::test]
+async fn rules_are_added_tried_listed_and_removed() {
+    let daemon = Daemon::start(Home::new());
+    let said = async |args: &[&str]| {
+        let output = ctl(daemon.home(), &[&["rules"], args].concat()).await;
+        (output.status.code(), out(&output).to_owned() + err(&output))
+    };
+    assert_eq!(said(&[]).await.1, "there are no rules\n");
+    for args in [
+        &["add", "allow", "git", "status"][..],
+        &["add", "deny", "rm", "-rf"],
+        &["add", "--tool", "write", "ask", "src"],
+    ] {
+        assert_eq!(said(args).await.0, Some(0), "{args:?}");
+    }
+    let listed = "user     allow git status\nuser     deny rm -rf\nuser     ask --tool write src\n";
+    assert_eq!(said(&["list"]).await, (Some(0), listed.to_owned()));
+    assert_eq!(said(&["test", "git status -s"]).await.1, "allow\n  by: allow git status\n");
+    let denied = "deny: a rule denies it: deny bash `rm -rf`\n  by: deny rm -rf\n";
+    assert_eq!(said(&["test", "git status && rm -r -f x"]).await.1, denied);
+    assert_eq!(said(&["remove", "deny", "rm", "-rf"]).await.0, Some(0));
+    assert_eq!(said(&["remove", "deny", "rm", "-rf"]).await.0, Some(1), "it is not there");
+    let (code, text) = said(&["add", "allow", "sudo"]).await;
+    assert!(code == Some(1) && text.contains("would allow everything"), "{text}");
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::IfBusy;
+use agentd_protocol::methods::{IfBusy, Mode, RuleAction};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::session_ref::SessionRef;
@@ -50,6 +50,8 @@ pub(crate) enum Verb {
     Trust(TrustArgs),
     /// Forget what was decided about a folder
     Untrust(UntrustArgs),
+    /// List, change and try the rules for tool calls
+    Rules(RulesArgs),
     /// Print a session's events as they come
     Tail(TailArgs),
     /// Stop the run of a session and wait until it has settled
@@ -238,6 +240,63 @@ pub(crate) struct UntrustArgs {
     pub(crate) path: Option<PathBuf>,
 }
 
+/// Arguments of `rules`.
+#[derive(Args, Debug)]
+pub(crate) struct RulesArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<RulesAction>,
+}
+
+/// What `rules` does; without any of them it lists.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesAction {
+    /// List the rules for this folder, and what is wrong in their files
+    List,
+    /// Add a rule
+    Add(RuleArgs),
+    /// Take a rule out
+    Remove(RuleArgs),
+    /// Tell what would become of a command line, by which rules; nothing is run
+    Test(TestRuleArgs),
+}
+
+/// Arguments of `rules add` and `rules remove`.
+#[derive(Args, Debug)]
+pub(crate) struct RuleArgs {
+    /// allow, ask or deny
+    #[arg(value_parser = parse_action)]
+    pub(crate) action: RuleAction,
+    /// For bash: the first words of a command. With --tool: a pattern of paths
+    #[arg(value_name = "WORD", allow_hyphen_values = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<String>,
+    /// A tool other than bash
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// In the file of this folder's project instead of the user's
+    #[arg(long)]
+    pub(crate) project: bool,
+}
+
+/// Arguments of `rules test`.
+#[derive(Args, Debug)]
+pub(crate) struct TestRuleArgs {
+    /// The command line, as one word or as several
+    #[arg(value_name = "COMMAND", required = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
+    /// In which mode: read-only, ask, auto-edit or full; ask when left out
+    #[arg(long, value_parser = parse_mode)]
+    pub(crate) mode: Option<Mode>,
+}
+
+fn parse_mode(word: &str) -> Result<Mode, String> {
+    Mode::from_word(word).ok_or_else(|| "read-only, ask, auto-edit or full".to_owned())
+}
+
+fn parse_action(word: &str) -> Result<RuleAction, String> {
+    let all = [RuleAction::Allow, RuleAction::Ask, RuleAction::Deny];
+    all.into_iter().find(|action| action.word() == word).ok_or_else(|| "allow, ask or deny".to_owned())
+}
+
 /// Arguments of `tail`.
 #[derive(Args, Debug)]
 pub(crate) struct TailArgs {
@@ -407,7 +466,7 @@ mod tests {
     fn help_names_the_verbs_in_order_of_use() {
         let names: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         let use_order = ["run", "attach", "send", "ls", "approvals", "approve", "deny"];
-        let rest = ["trust", "untrust", "tail", "abort", "wait", "models", "auth", "config", "daemon", "rpc"];
+        let rest = ["trust", "untrust", "rules", "tail", "abort", "wait", "models", "auth", "config", "daemon", "rpc"];
         assert_eq!(names, [&use_order[..], &rest].concat());
     }
 

@@ -96,6 +96,9 @@ async fn dispatch(verb: Verb, console: &mut Console) -> Result<Exit> {
         Verb::Untrust(args) => {
             verbs::trust::untrust(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await
         }
+        Verb::Rules(args) => {
+            verbs::rules::run(&mut Link::open(Start::IfNeeded, console).await?, console, args.action).await
+        }
         Verb::Tail(args) => verbs::tail::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args).await,
         Verb::Abort(args) => {
             verbs::abort::run(&mut Link::open(Start::IfNeeded, console).await?, console, &args.sessions).await

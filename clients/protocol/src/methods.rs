@@ -162,6 +162,14 @@ methods! {
     Untrust = "untrust", Daemon, false, UntrustParams => UntrustResult;
     /// Lists what was decided about folders.
     ListTrust = "list_trust", Daemon, false, Empty => ListTrustResult;
+    /// Lists the rules of the user and of a project, and what in their files cannot be followed.
+    ListRules = "list_rules", Daemon, false, ListRulesParams => ListRulesResult;
+    /// Adds a rule to the user's file or a project's. It counts from the next tool call of each session on.
+    AddRule = "add_rule", Daemon, false, ChangeRuleParams => ChangeRuleResult;
+    /// Takes a rule out of the user's file or a project's.
+    RemoveRule = "remove_rule", Daemon, false, ChangeRuleParams => ChangeRuleResult;
+    /// Tells what would become of a tool call, by which rules. Nothing is run.
+    TestRule = "test_rule", Daemon, false, TestRuleParams => TestRuleResult;
     /// Goes on with an interrupted run from the last entry, without a new user message.
     Continue = "continue", Session, false, SessionParams => PromptResult;
     /// Waits until the session is idle and tells how its last run ended.

@@ -1,6 +1,7 @@
 //! Tool calls: checking, running, their output as it comes, and stopping them.
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,11 @@ use super::SessionActor;
 use super::images;
 use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
+use crate::agent::services::Services;
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
 use crate::permissions::policy::CheckedCall;
+use crate::permissions::rules::Rules;
+use crate::tools::places::canonical;
 use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput};
 
 /// Result of a call that did not end when it was stopped, or never began (pi's words).
@@ -40,8 +44,8 @@ pub(super) struct LiveTool {
 
 /// What a tool's task says. The call is named by the entry of its result, which no other call ever has.
 pub(super) enum ToolMessage {
-    /// What the gate looks at was found, or the call cannot run.
-    Checked(EntryId, Box<Result<CheckedCall, ToolOutput>>),
+    /// The rules that hold now, and what else the gate looks at, or why the call cannot run.
+    Checked(EntryId, Arc<Rules>, Box<Result<CheckedCall, ToolOutput>>),
     /// It prints.
     Progress(EntryId, Progress),
     /// It has ended, after so long. Boxed: a channel holds room for dozens of messages, in every session.
@@ -62,18 +66,15 @@ impl SessionActor {
             Ok(invocation) => invocation,
             Err(output) => return self.on_checked(call, Err(output)),
         };
-        if !self.machine.policy().needs_places() {
-            let (effect, args) = (invocation.effect(), invocation.arguments().clone());
-            let checked = CheckedCall { effect, args, places: Vec::new(), cwd: self.settings.cwd.clone() };
-            return self.on_checked(call, Ok(checked));
-        }
         let (cwd, env, tools) = (self.settings.cwd.clone(), self.tool_env(), Arc::clone(&self.services.tools));
         let cancel = self.services.tasks.cancel_token().child_token();
         let out = self.tool_messages.0.clone();
+        let services = Arc::clone(&self.services);
         drop(self.services.tasks.spawn("tool check", async move {
             let checked = tools.check(&invocation, &cwd, &env, &cancel).await;
+            let rules = load_rules(services, cwd, &env).await;
             // The actor may be gone, and with it whoever wants to know.
-            drop(out.send(ToolMessage::Checked(call, Box::new(checked))).await);
+            drop(out.send(ToolMessage::Checked(call, rules, Box::new(checked))).await);
         }));
     }
 
@@ -177,7 +178,10 @@ impl SessionActor {
 
     pub(super) fn on_tool_message(&mut self, message: ToolMessage) {
         match message {
-            ToolMessage::Checked(call, checked) => self.on_checked(call, *checked),
+            ToolMessage::Checked(call, rules, checked) => {
+                self.machine.set_rules(rules);
+                self.on_checked(call, *checked);
+            }
             ToolMessage::Progress(call, progress) => self.on_progress(&call, progress),
             ToolMessage::Ended(call, output, ran) => {
                 // What it printed last comes before its end.
@@ -221,6 +225,18 @@ impl SessionActor {
         let event = Event::ToolExecutionUpdate { call: Arc::clone(&tool.start), delta: Arc::from(delta) };
         self.publish(event);
     }
+}
+
+/// Reads the rules that hold in a folder now.
+async fn load_rules(services: Arc<Services>, cwd: PathBuf, env: &[(String, String)]) -> Arc<Rules> {
+    let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+    let tasks = services.tasks.clone();
+    let loaded = tasks.spawn_blocking(move || {
+        let folder = canonical(&cwd);
+        services.rules.load(&folder, home.as_deref(), || services.trust.is_trusted(&folder))
+    });
+    // Code that failed may have been about to find a rule that forbids.
+    loaded.await.unwrap_or_else(|_| Rules::unknown())
 }
 
 /// Runs one call and reports on it. A tool that does not end when told is left behind after [`TOOL_ABANDON`].

@@ -246,6 +246,11 @@ impl Machine {
         self.own_folders = folders;
     }
 
+    /// Says which rules hold from now on.
+    pub fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.rules = rules;
+    }
+
     /// Returns what decides about tool calls from now on.
     pub fn policy(&self) -> Policy {
         Policy {

@@ -18,17 +18,26 @@ pub(super) fn exceeds(words: &[Word], known: usize) -> Option<&'static str> {
     if rest.iter().any(|word| word.kind == WordKind::Free) {
         return Some("has arguments that are not known");
     }
+    let is_unknown = |word: &Word| word.kind != WordKind::Literal;
+    // What begins like a path stays one.
+    let is_unknown_name = |word: &Word| is_unknown(word) && !word.text.starts_with(['.', '/', '~']);
     let finds = match name {
-        "git" => git(words, known),
+        "git" => rest.iter().any(is_unknown_name) || git(words, known),
         "sed" => !rest.is_empty() && !is_plain_sed(&words[1..]),
-        "awk" | "gawk" | "mawk" | "nawk" => rest.iter().any(is_strange_awk),
+        "awk" | "gawk" | "mawk" | "nawk" => rest.iter().any(|word| is_unknown(word) || is_strange_awk(word)),
         // The second file is written.
-        "uniq" | "xxd" => operands(&words[1..]) > 1 || rest.iter().any(|word| is_in_cluster(&word.text, "r")),
-        "make" | "gmake" | "just" => rest.iter().any(|word| word.text.contains('=')),
-        "cargo" => rest.iter().any(|word| word.text.starts_with('+')),
-        "less" | "more" => rest.iter().any(|word| word.text.starts_with('+')),
+        "uniq" | "xxd" => {
+            let is_reverse = |word: &Word| is_in_cluster(&word.text, "r");
+            operands(&words[1..]) > 1 || rest.iter().any(|word| is_unknown(word) || is_reverse(word))
+        }
+        "make" | "gmake" | "just" => rest.iter().any(|word| is_unknown_name(word) || word.text.contains('=')),
+        "cargo" | "less" | "more" => rest.iter().any(|word| word.text.starts_with('+')),
         // Its first argument is a bundle of options without a dash.
-        "tar" | "bsdtar" | "gtar" => known == 1 && rest.first().is_some_and(|word| word.text.contains(['I', 'F'])),
+        "tar" | "bsdtar" | "gtar" if known == 1 => {
+            rest.first().is_some_and(|word| is_unknown(word) || word.text.contains(['I', 'F']))
+        }
+        // What the script gets is not known to be harmless.
+        "npm" | "pnpm" | "yarn" => rest.iter().any(|word| is_strange_to_others(&word.text)),
         _ => false,
     };
     (finds || rest.iter().any(|word| is_strange(name, word))).then_some("has arguments that make it do more")
@@ -80,7 +89,8 @@ fn is_in_cluster(text: &str, letters: &str) -> bool {
 fn git(words: &[Word], known: usize) -> bool {
     let rest = &words[known.min(words.len())..];
     // Only its first words could be options that hold for all of git.
-    if known == 1 && !rest.first().and_then(Word::literal).is_none_or(|command| GIT_COMMANDS.contains(&command)) {
+    let is_known = |command: &Word| command.literal().is_some_and(|command| GIT_COMMANDS.contains(&command));
+    if known == 1 && !rest.first().is_none_or(is_known) {
         return true;
     }
     let command = words.get(1).and_then(Word::literal).unwrap_or_default();

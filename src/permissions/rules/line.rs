@@ -8,6 +8,7 @@ use super::arguments::exceeds;
 use super::harmless::{
     Destination, destination, is_harmless, is_plain_environment, is_plain_redirect, is_plain_variable,
 };
+use super::named::RUN_ANYTHING;
 use super::rule::{Meant, Prepared};
 use super::suggest;
 use super::wrapper::{Inner, Wrapped, base_name, is_wrapper, unwrap};
@@ -227,6 +228,9 @@ impl<'a> Allowing<'a> {
                     Some("has more arguments than a rule names")
                 }
                 // A folder may hold what git takes for a repository, with settings that run programs.
+                None if self.moves && is_about_its_folder(rule) => {
+                    Some("is about a file of another folder than the rule's")
+                }
                 None if name == "git" && self.moves => {
                     Some("runs git in another folder, whose settings may run programs")
                 }
@@ -259,6 +263,12 @@ impl<'a> Allowing<'a> {
             _ => unknown(),
         }
     }
+}
+
+/// Whether what a rule names depends on the folder: a script by its relative path.
+fn is_about_its_folder(rule: &Prepared) -> bool {
+    let is_relative = |word: &String| word.contains('/') && !word.starts_with('/');
+    rule.words.first().is_some_and(|name| RUN_ANYTHING.contains(&name.as_str())) || rule.words.iter().any(is_relative)
 }
 
 fn begins_with(words: &[Word], rule: &[String]) -> bool {

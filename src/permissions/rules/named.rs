@@ -152,7 +152,6 @@ pub(super) const ONLY_LOOK: &[&str] = &[
     "ls",
     "lsblk",
     "lscpu",
-    "lsof",
     "md5sum",
     "nl",
     "nproc",
@@ -191,8 +190,6 @@ pub(super) const ONLY_LOOK: &[&str] = &[
     "which",
     "who",
     "whoami",
-    "zcat",
-    "zgrep",
 ];
 
 /// Programs whose first argument says what they do, so that a rule names both.

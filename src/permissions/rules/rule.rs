@@ -1,6 +1,7 @@
 //! Rules as they are used: checked, and their patterns made ready.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agentd_protocol::methods::{Rule, RuleAction, RuleScope};
 use thiserror::Error;
@@ -174,6 +175,13 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Returns what holds while the rules are not known: everything is asked about.
+    pub fn unknown() -> Arc<Self> {
+        let message = "the rules cannot be read".to_owned();
+        let fault = RuleFault { file: PathBuf::new(), line: None, message, tool: None, is_harmless: false };
+        Arc::new(Self { rules: Vec::new(), faults: vec![fault] })
+    }
+
     /// Tells whether nothing is said.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.faults.is_empty()

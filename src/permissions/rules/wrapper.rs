@@ -136,8 +136,7 @@ fn executed_by_find(words: &[Word]) -> Vec<Inner> {
 fn wrapped(wrapper: &Wrapper, words: &[Word], is_plain_name: bool) -> Wrapped {
     let mut found = Wrapped { inner: Vec::new(), is_clear: wrapper.is_clear && is_plain_name, assignments: Vec::new() };
     let mut at = 1;
-    while let Some(word) = words.get(at) {
-        let Some(text) = word.literal() else { break };
+    while let Some(text) = words.get(at).and_then(Word::literal) {
         at += 1;
         if text == "--" {
             break;
@@ -145,7 +144,7 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], is_plain_name: bool) -> Wrapped {
         if let Some(options) = text.strip_prefix('-').filter(|options| !options.is_empty()) {
             if takes_line(wrapper.name, options) {
                 found.is_clear = false;
-                found.inner.push(script(&words[at..]));
+                found.inner.push(script(&words[at.min(words.len())..]));
                 return found;
             }
             at += usize::from(takes_next(options, wrapper.values));
@@ -157,8 +156,13 @@ fn wrapped(wrapper: &Wrapper, words: &[Word], is_plain_name: bool) -> Wrapped {
             break;
         }
     }
-    at += wrapper.operands;
-    found.inner.extend(words.get(at..).filter(|rest| !rest.is_empty()).map(command));
+    at = (at + wrapper.operands).min(words.len());
+    // One that is not known may be several words, the last of them another program.
+    if words[..at].iter().any(|word| word.literal().is_none()) {
+        found.is_clear = false;
+        found.inner.push(Inner::Unknown);
+    }
+    found.inner.extend((at < words.len()).then(|| command(&words[at..])));
     found
 }
 

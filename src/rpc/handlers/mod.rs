@@ -8,6 +8,7 @@ pub(super) mod daemon;
 pub(super) mod keys;
 pub(super) mod models;
 pub(super) mod read;
+pub(super) mod rules;
 pub(super) mod run;
 pub(super) mod sessions;
 pub(super) mod settings;

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use agentd_protocol::message::{AssistantMessage, ContentBlock, StopReason, ThinkingLevel, Usage};
 use agentd_protocol::methods::{
-    Approval, AttachResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty, EnvSource, FolderTrust,
-    GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult, GetLastAssistantTextResult,
-    GetMessagesResult, KeyStatus, ListSessionsParams, ListSessionsResult, ListTrustResult, Mode, OpenMessage, PeerInfo,
-    ProjectTrust, PromptResult, Question, Queue, QueueMode, Replay, RunEnd, SessionState, SessionStats, SessionStatus,
-    Snapshot, TrustDecision, TrustResult, UntrustResult, WaitResult,
+    Approval, AttachResult, ChangeRuleResult, CycleModelResult, CycleThinkingLevelResult, Disposition, Empty,
+    EnvSource, FolderTrust, GetAvailableModelsResult, GetAvailableThinkingLevelsResult, GetEntriesResult,
+    GetLastAssistantTextResult, GetMessagesResult, KeyStatus, ListRulesResult, ListSessionsParams, ListSessionsResult,
+    ListTrustResult, ListedRule, Mode, OpenMessage, PeerInfo, ProjectTrust, PromptResult, Question, Queue, QueueMode,
+    Replay, RuleAction, RuleFileInfo, RuleScope, RunEnd, SessionState, SessionStats, SessionStatus, Snapshot,
+    TestRuleParams, TestRuleResult, TrustDecision, TrustResult, UntrustResult, WaitResult,
 };
 use agentd_protocol::model::{Model, ModelCost};
 use agentd_protocol::{Epoch, Seq, SessionId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::agent::event::{AssistantUpdate, BlockKind, DeltaKind, Event, MessageEntry};
@@ -24,10 +26,13 @@ use crate::config::env::SessionEnv;
 use crate::config::settings::{Key, Layer, Value};
 use crate::config::{ConfigTarget, Effective, LiveSettings, SessionPlace};
 use crate::exec::MetProcess;
+use crate::permissions::policy::{Ask, CheckedCall, EffectClass, Policy, Reason, Verdict, judge};
 use crate::permissions::questions::Answer as Decided;
+use crate::permissions::rule_files::RuleEdit;
+use crate::permissions::rules::{Prepared, Rules};
 use crate::ring::{ListLog, Ring, RingBudget};
 use crate::rpc::{Counts, DaemonInfo, Server, Sessions, Supervised};
-use crate::supervisor::{NewSession, SupervisorError};
+use crate::supervisor::{NewSession, RuleChange, SupervisorError};
 use crate::tasks::Tasks;
 use crate::trust::TrustStore;
 
@@ -41,6 +46,7 @@ pub(super) struct Fake {
     /// Found instead of the session that is opened next: one that has just left memory.
     leaving: Mutex<Option<SessionHandle>>,
     trust: Mutex<Vec<FolderTrust>>,
+    rules: Mutex<Vec<ListedRule>>,
     /// Id of the next new session, which then begins without events.
     pub(super) next_new: Mutex<Option<String>>,
     live: Arc<LiveSettings>,
@@ -88,6 +94,7 @@ impl Fake {
             stopped: Arc::default(),
             leaving: Mutex::default(),
             trust: Mutex::default(),
+            rules: Mutex::default(),
             next_new: Mutex::default(),
             live: Arc::new(LiveSettings::start(
                 "/config/agentd/config.toml".into(),
@@ -449,6 +456,53 @@ impl Sessions for Fake {
 
     fn live(&self) -> &Arc<LiveSettings> {
         &self.live
+    }
+
+    fn list_rules(&self, cwd: PathBuf, _home: Option<PathBuf>) -> Supervised<'_, ListRulesResult> {
+        let rules = self.rules.lock().unwrap().clone();
+        let file = |scope, path: PathBuf| RuleFileInfo {
+            scope,
+            path: path.display().to_string(),
+            is_read: scope == RuleScope::User,
+        };
+        let files = vec![
+            file(RuleScope::User, "/home/me/.config/agentd/rules.toml".into()),
+            file(RuleScope::Project, cwd.join(".agentd/rules.toml")),
+        ];
+        async move { Ok(ListRulesResult { files, rules, problems: Vec::new() }) }.boxed()
+    }
+
+    fn change_rule(&self, change: RuleChange) -> Supervised<'_, ChangeRuleResult> {
+        let row = ListedRule { scope: change.scope, rule: change.rule };
+        let mut rules = self.rules.lock().unwrap();
+        let before = rules.len();
+        rules.retain(|known| *known != row);
+        if change.edit == RuleEdit::Add {
+            rules.push(row);
+        }
+        let changed = rules.len() != before;
+        async move { Ok(ChangeRuleResult { file: "/home/me/.config/agentd/rules.toml".into(), changed }) }.boxed()
+    }
+
+    fn test_rule(&self, params: TestRuleParams, cwd: PathBuf, _env: SessionEnv) -> Supervised<'_, TestRuleResult> {
+        let rules: Vec<_> = self
+            .rules
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|row| Prepared::new(row.rule.clone(), Some(row.scope), None, None).unwrap())
+            .collect();
+        let policy =
+            Policy { mode: Mode::Ask, rules: Arc::new(Rules { rules, faults: Vec::new() }), ..Policy::default() };
+        let args = json!({"command": params.command});
+        let call = CheckedCall { effect: EffectClass::Exec, args, places: Vec::new(), cwd };
+        let found = judge(&policy, &call.view("bash"));
+        let (verdict, reason, always) = match found.verdict {
+            Verdict::Allow => (RuleAction::Allow, None, Vec::new()),
+            Verdict::Deny(Reason(why)) => (RuleAction::Deny, Some(why), Vec::new()),
+            Verdict::Ask(Ask { reason, always }) => (RuleAction::Ask, Some(reason), always),
+        };
+        async move { Ok(TestRuleResult { verdict, reason, rules: found.rules, always }) }.boxed()
     }
 
     fn available_models(&self, place: SessionPlace) -> BoxFuture<'_, GetAvailableModelsResult> {

@@ -9,6 +9,7 @@ mod made;
 mod noise;
 mod recorded;
 mod search;
+mod shell;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ mod clients;
 mod dialect;
 mod disk;
 mod edit;
+mod gate;
 mod images;
 mod lease;
 mod paths;

@@ -12,6 +12,7 @@ mod models;
 mod modes;
 mod params;
 mod queue;
+mod rules;
 mod run;
 mod schedules;
 mod session;

@@ -106,6 +106,27 @@ fn illegal() -> Vec<(&'static str, Value, &'static str)> {
     rows
 }
 
+/// The same for rules.
+fn illegal_rules() -> Vec<(&'static str, Value, &'static str)> {
+    vec![
+        ("list_rules", json!({"cwd": 5}), "cwd"),
+        ("list_rules", json!({"cwd": "relative"}), "cwd"),
+        ("add_rule", json!({}), "rule"),
+        ("add_rule", json!({"rule": {"action": "never", "tool": "bash"}}), "rule"),
+        ("add_rule", json!({"rule": {"action": "allow", "tool": "bash"}}), "rule"),
+        ("add_rule", json!({"rule": {"action": "allow", "tool": "bash", "command": "ls && rm"}}), "rule"),
+        ("add_rule", json!({"rule": {"action": "allow", "tool": "bash", "command": "sudo"}}), "rule"),
+        ("add_rule", json!({"rule": {"action": "deny", "tool": "write", "path": "a/../b"}}), "rule"),
+        ("add_rule", json!({"rule": {"action": "deny", "tool": "write"}, "scope": "mine"}), "scope"),
+        ("remove_rule", json!({"rule": 5}), "rule"),
+        ("test_rule", json!({}), "command"),
+        ("test_rule", json!({"command": "ls", "tool": "bash"}), "command"),
+        ("test_rule", json!({"tool": "nothing"}), "args"),
+        ("test_rule", json!({"tool": "read", "args": {}}), "args"),
+        ("test_rule", json!({"command": "ls", "mode": "careful"}), "mode"),
+    ]
+}
+
 /// Legal parameters of a session method, without `sessionId`.
 fn legal(method: &str) -> Value {
     match method {
@@ -132,7 +153,7 @@ async fn bad_parameters_are_named() {
     let mut client = daemon.connect().await;
     client.new_session(daemon.home(), "demo").await;
     let mut wrong = Vec::new();
-    for (method, params, param) in illegal() {
+    for (method, params, param) in illegal().into_iter().chain(illegal_rules()) {
         match client.call(method, params.clone()).await {
             Err(error) if error.code == -32602 && names(&error.data["param"], param) => {}
             outcome => wrong.push(format!("{method} {params}: {outcome:?}")),
@@ -148,7 +169,7 @@ fn names(named: &Value, param: &str) -> bool {
 
 #[test]
 fn every_method_with_parameters_has_rows() {
-    let rows: BTreeSet<_> = illegal().into_iter().map(|(method, _, _)| method).collect();
+    let rows: BTreeSet<_> = illegal().into_iter().chain(illegal_rules()).map(|(method, _, _)| method).collect();
     let without: Vec<_> = REGISTRY.iter().map(|method| method.name).filter(|name| !rows.contains(name)).collect();
     // These take no parameters.
     assert_eq!(without, ["ping", "get_daemon_status", "unwatch_sessions", "list_trust"]);

@@ -9,6 +9,7 @@ pub(crate) mod daemon;
 pub(crate) mod ls;
 pub(crate) mod models;
 pub(crate) mod rpc;
+pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod tail;

@@ -275,6 +275,23 @@ async fn trust() -> String {
     recorder.finish()
 }
 
+async fn rules() -> String {
+    let fake = Fake::new(usize::MAX);
+    let mut recorder = Recorder::new(&fake);
+    let rule = json!({"action": "allow", "tool": "bash", "command": "git status"});
+    recorder.ask(1, "add_rule", json!({"rule": rule})).await;
+    recorder.hear(1).await;
+    recorder.ask(2, "list_rules", json!({"cwd": "/work"})).await;
+    recorder.hear(1).await;
+    for (id, command) in [(3, "git status --short"), (4, "git status && cargo test")] {
+        recorder.ask(id, "test_rule", json!({"command": command, "cwd": "/work"})).await;
+        recorder.hear(1).await;
+    }
+    recorder.ask(5, "remove_rule", json!({"rule": rule})).await;
+    recorder.hear(1).await;
+    recorder.finish()
+}
+
 /// Holds all conversations.
 pub(super) async fn all() -> BTreeMap<&'static str, String> {
     BTreeMap::from([
@@ -288,5 +305,6 @@ pub(super) async fn all() -> BTreeMap<&'static str, String> {
         ("watch", watch().await),
         ("approvals", approvals().await),
         ("trust", trust().await),
+        ("rules", rules().await),
     ])
 }

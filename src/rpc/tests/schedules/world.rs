@@ -20,6 +20,7 @@ use crate::config::env::SessionEnv;
 use crate::config::settings::Layer;
 use crate::config::{self, Config};
 use crate::exec::Spawner;
+use crate::permissions::rule_files::RuleFiles;
 use crate::provider::Catalog;
 use crate::ring::{ListLog, Pull, Ring, RingBudget, Wake};
 use crate::rpc::{DaemonInfo, Server};
@@ -171,6 +172,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
         own_folders: Arc::default(),
         file_locks: FileLocks::default(),
         trust: TrustStore::new(&config.paths.state_dir),
+        rules: Arc::new(RuleFiles::new(&config.paths.config_dir)),
         index: index.clone(),
         list_log: list_log.clone(),
         ring_budget: budget.clone(),
