@@ -25,6 +25,7 @@ mod exchange;
 mod files;
 mod http;
 mod json_error;
+mod key_status;
 mod keys;
 mod lenient;
 pub mod levels;

@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value as Toml};
 
-use super::keys::Key;
+use super::key::Key;
 use super::kind::Value;
 
 /// Returns the text with a key set, or without it for `None`.

@@ -8,9 +8,11 @@ use std::ops::Range;
 use agentd_protocol::methods::{ConfigFault, ConfigSource, Origin};
 use toml_edit::{Document, Item, TableLike, Value as Toml};
 
-use super::keys::{KEYS, Key, unknown};
+use super::key::Key;
+use super::keys::KEYS;
 use super::kind::Raw;
 use super::layer::Layer;
+use super::lookup::unknown;
 use crate::constants::MAX_SYNTAX_FAULTS;
 
 /// Reads the text of a file, which is called `path` in what is told of it.

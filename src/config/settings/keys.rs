@@ -5,94 +5,9 @@ use std::time::Duration;
 
 use agentd_protocol::methods::Mode;
 
+use super::key::{Applies, Key, Project, Scope};
 use super::kind::{Kind, Value};
 use crate::constants as limits;
-
-/// A row of the table.
-#[derive(Debug)]
-pub struct Key {
-    /// Its name, with a dot between table and key of a `config.toml`.
-    pub name: &'static str,
-    /// What it may hold.
-    pub kind: Kind,
-    /// What holds when nobody says anything; `None` where that is a state of its own.
-    pub default: Option<Value>,
-    /// The environment variable that sets it.
-    pub variable: &'static str,
-    /// Whose environment and command line count.
-    pub scope: Scope,
-    /// When a change begins to hold.
-    pub applies: Applies,
-    /// What a project may say.
-    pub project: Project,
-    /// Where in pi's `settings.json` it stands, as JSON pointers; the first that says something counts.
-    pub pi: &'static [&'static str],
-    /// What it means, a sentence or two.
-    pub doc: &'static str,
-}
-
-/// Whose environment and command line count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The client's that makes the session; a project can have its own.
-    Session,
-    /// The daemon's.
-    Daemon,
-}
-
-/// When a change begins to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applies {
-    /// With the next start of the daemon.
-    Start,
-    /// With the next session.
-    Session,
-    /// With the next run; the one that goes on keeps what it began with.
-    Run,
-}
-
-/// What a trusted project may say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Project {
-    /// Nothing.
-    Never,
-    /// What allows no more than holds without it.
-    Stricter,
-    /// Anything.
-    Any,
-}
-
-impl Scope {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Daemon => "daemon",
-        }
-    }
-}
-
-impl Applies {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Session => "session",
-            Self::Run => "run",
-        }
-    }
-}
-
-impl Project {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Stricter => "stricter",
-            Self::Any => "any",
-        }
-    }
-}
 
 /// Most milliseconds of any time: a day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -370,37 +285,6 @@ pub static KEYS: &[&Key] = &[
     &LOG_LEVEL,
 ];
 
-/// Returns the key of a name.
-///
-/// # Errors
-/// There is none; the text for people names one that looks like it.
-pub fn key_named(name: &str) -> Result<&'static Key, String> {
-    KEYS.iter().copied().find(|key| key.name == name).ok_or_else(|| unknown(name))
-}
-
-/// Says that there is no such key, and which one may be meant.
-pub(super) fn unknown(name: &str) -> String {
-    let shown: String = name.chars().take(80).collect();
-    match similar(name) {
-        Some(key) => format!("no key {shown}; did you mean {key}?"),
-        None => format!("no key {shown}; `agentctl config show` lists them"),
-    }
-}
-
-/// Returns the key that looks most like a name, as a whole or in its last part.
-fn similar(name: &str) -> Option<&'static str> {
-    let plain = name.to_ascii_lowercase().replace('-', "_");
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let distance = |key: &&Key| {
-        let whole = strsim::damerau_levenshtein(key.name, &plain);
-        let tail = 1 + strsim::damerau_levenshtein(&last(key.name), &last(&plain));
-        whole.min(tail)
-    };
-    let nearest = KEYS.iter().copied().min_by_key(distance)?;
-    // A third of the letters may be wrong.
-    (distance(&nearest) <= plain.len().max(3) / 3).then_some(nearest.name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -425,24 +309,5 @@ mod tests {
         let unique = |names: Vec<&str>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
         assert!(unique(KEYS.iter().map(|key| key.name).collect()));
         assert!(unique(KEYS.iter().map(|key| key.variable).collect()));
-    }
-
-    #[test]
-    fn an_unknown_key_is_answered_with_the_one_that_is_meant() {
-        for (name, meant) in [
-            ("retry.max_retrys", Some("retry.max_retries")),
-            ("retry.maxRetries", Some("retry.max_retries")),
-            ("max-turns", Some("max_turns")),
-            ("modell", Some("model")),
-            ("max_retries", Some("retry.max_retries")),
-            ("duarbility", Some("durability")),
-            ("theme", None),
-            ("", None),
-        ] {
-            assert_eq!(similar(name), meant, "{name}");
-        }
-        assert_eq!(key_named("modell").err().as_deref(), Some("no key modell; did you mean model?"));
-        assert_eq!(key_named("theme").err().as_deref(), Some("no key theme; `agentctl config show` lists them"));
-        assert_eq!(key_named("model").map(|key| key.name), Ok("model"));
     }
 }

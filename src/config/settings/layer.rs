@@ -3,8 +3,10 @@
 use agentd_protocol::methods::{ConfigFault, ConfigSource, Origin};
 use serde_json::{Map, Value as Json};
 
-use super::keys::{KEYS, Key, Scope, key_named};
+use super::key::{Key, Scope};
+use super::keys::KEYS;
 use super::kind::{Raw, Value};
+use super::lookup::key_named;
 
 /// What one place sets, and what in it cannot be used.
 #[derive(Clone, Debug, Default)]

@@ -6,18 +6,22 @@
 
 mod edit;
 mod file;
+mod key;
 pub mod keys;
 mod kind;
 mod layer;
+mod lookup;
 mod pi;
 mod resolve;
 mod typed;
 
 pub use edit::edit;
 pub use file::parse_file;
-pub use keys::{Applies, KEYS, Key, Project, Scope, key_named};
+pub use key::{Applies, Key, Project, Scope};
+pub use keys::KEYS;
 pub use kind::{Kind, Raw, Value};
 pub use layer::{Layer, read_assignment, read_json};
+pub use lookup::key_named;
 pub use pi::pi_layer;
 pub use resolve::{Resolved, Settled, admit_project, assigned, resolve};
 pub use typed::{Durability, ImageSettings, LocalModels, ProviderClocks, RequireRead, RetrySettings, Settings};

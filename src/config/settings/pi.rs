@@ -3,7 +3,8 @@
 use agentd_protocol::methods::{ConfigFault, ConfigSource, Origin};
 use serde_json::Value as Json;
 
-use super::keys::{KEYS, Key};
+use super::key::Key;
+use super::keys::KEYS;
 use super::kind::{Kind, Raw};
 use super::layer::Layer;
 

@@ -2,7 +2,8 @@
 
 use agentd_protocol::methods::{Assigned, ConfigFault, Origin};
 
-use super::keys::{KEYS, Key, Project};
+use super::key::{Key, Project};
+use super::keys::KEYS;
 use super::kind::Value;
 use super::layer::Layer;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentd_protocol::methods::Mode;
 
+use super::key::Key;
 use super::keys;
 use super::kind::{Value, parse_loopback};
 use super::resolve::{Resolved, resolve};
@@ -176,33 +177,33 @@ fn local_models(value: Option<&Value>) -> LocalModels {
 struct Held<'a>(&'a Resolved);
 
 impl Held<'_> {
-    fn flag(&self, key: &keys::Key) -> bool {
+    fn flag(&self, key: &Key) -> bool {
         matches!(self.0.value(key), Some(Value::Flag(true)))
     }
 
-    fn number(&self, key: &keys::Key) -> u64 {
+    fn number(&self, key: &Key) -> u64 {
         match self.0.value(key) {
             Some(Value::Number(number)) => *number,
             _ => 0,
         }
     }
 
-    fn count(&self, key: &keys::Key) -> u32 {
+    fn count(&self, key: &Key) -> u32 {
         u32::try_from(self.number(key)).unwrap_or(u32::MAX)
     }
 
-    fn time(&self, key: &keys::Key) -> Duration {
+    fn time(&self, key: &Key) -> Duration {
         Duration::from_millis(self.number(key))
     }
 
-    fn text(&self, key: &keys::Key) -> Option<String> {
+    fn text(&self, key: &Key) -> Option<String> {
         match self.0.value(key) {
             Some(Value::Text(text)) => Some(text.clone().into_owned()),
             _ => None,
         }
     }
 
-    fn word(&self, key: &keys::Key) -> &str {
+    fn word(&self, key: &Key) -> &str {
         match self.0.value(key) {
             Some(Value::Text(text)) => text,
             _ => "",
