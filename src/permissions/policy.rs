@@ -12,13 +12,14 @@ use serde_json::Value;
 
 use super::rules::judge_line;
 pub use super::rules::{Judgement, Meant, Prepared, Rule, RuleAction, Rules};
+use crate::constants::PROJECT_DIR;
 
 /// How tools are confined, in the word that clients are told.
 pub const CONFINEMENT: &str = "none";
 
 /// Folders in a working directory that mode `auto-edit` does not let tools write to: what stands there decides what is
 /// run later.
-const ASKED_FOLDERS: [&str; 2] = [".git", ".agentd"];
+const ASKED_FOLDERS: [&str; 2] = [".git", PROJECT_DIR];
 
 /// What a tool can do to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -231,9 +232,14 @@ fn judge_places(rules: &[&Prepared], call: &ToolCallView<'_>) -> Judgement {
             _ => {}
         }
     }
-    let covers = |rule: &&&Prepared| {
-        rule.rule.path.is_none()
-            || !call.places.is_empty() && call.places.iter().all(|place| rule.covers(&place.path, call.cwd))
+    // What decides about what is run later is covered only by a rule that names it.
+    let names = |rule: &Prepared, place: &Path| {
+        is_plain(place)
+            || rule.rule.path.as_deref().is_some_and(|path| ASKED_FOLDERS.iter().any(|name| path.contains(name)))
+    };
+    let covers = |rule: &&&Prepared| match call.places {
+        [] => rule.rule.path.is_none(),
+        places => places.iter().all(|place| rule.covers(&place.path, call.cwd) && names(rule, &place.path)),
     };
     match with(RuleAction::Allow).find(covers) {
         Some(rule) => Judgement::Allowed(vec![rule.rule.clone()]),
@@ -295,7 +301,11 @@ fn is_plain(path: &Path) -> bool {
 }
 
 fn changes_own_files(policy: &Policy, call: &ToolCallView<'_>) -> bool {
-    let is_own = |place: &Place| policy.own_folders.iter().any(|folder| place.path.starts_with(folder));
+    let is_own = |place: &Place| {
+        // A project's settings and rules as well.
+        place.path.iter().any(|part| part == PROJECT_DIR)
+            || policy.own_folders.iter().any(|folder| place.path.starts_with(folder))
+    };
     call.places.iter().any(|place| place.access == Access::Write && is_own(place))
 }
 

@@ -63,11 +63,13 @@ fn deny_wins_over_ask_and_ask_over_allow() {
         of_tool(RuleAction::Ask, "read", None),
         of_tool(RuleAction::Allow, "read", None),
     ]);
-    for (mode, expected) in Mode::ALL.into_iter().zip(["dd?d", "?d?a", "?d?a", "ad?a"]) {
+    for (mode, expected) in Mode::ALL.into_iter().zip(["dd?d", "?d??", "?d??", "ad?a"]) {
         let policy = Policy { mode, rules: Arc::clone(&rules), ..Policy::default() };
         let of = |tool| outcome(&policy, tool, Some("/w/.git/a"));
         assert_eq!(["bash", "edit", "read", "write"].map(of).iter().collect::<String>(), expected, "{mode:?}");
     }
+    let allows = Policy { mode: Mode::Ask, rules: Arc::clone(&rules), ..Policy::default() };
+    assert_eq!(outcome(&allows, "write", Some("/w/a")), 'a');
     let grants = vec![of_tool(RuleAction::Allow, "edit", None), of_tool(RuleAction::Allow, "fetch", None)];
     let granted = Policy { mode: Mode::Ask, rules, grants, ..Policy::default() };
     assert_eq!(outcome(&granted, "fetch", None), 'a');
@@ -79,6 +81,7 @@ fn paths_of_rules_cover_what_is_below() {
     let rules = rules(&[
         of_tool(RuleAction::Allow, "write", Some("src")),
         of_tool(RuleAction::Allow, "write", Some("/tmp/*.txt")),
+        of_tool(RuleAction::Allow, "write", Some(".git/info")),
         of_tool(RuleAction::Deny, "write", Some("**/*.key")),
         of_tool(RuleAction::Deny, "read", Some("~/.ssh")),
         of_tool(RuleAction::Deny, "grep", Some("~/.ssh")),
@@ -89,6 +92,8 @@ fn paths_of_rules_cover_what_is_below() {
         ("write", "/w/src/a/b.rs", 'a'),
         ("write", "/w/srcs/a", '?'),
         ("write", "/v/src/a", '?'),
+        ("write", "/w/src/.git/config", '?'),
+        ("write", "/w/.git/info/exclude", 'a'),
         ("write", "/tmp/a.txt", 'a'),
         ("write", "/tmp/a.txt/b", 'a'),
         ("write", "/tmp/b/a.txt", '?'),
@@ -117,6 +122,7 @@ fn no_rule_and_no_grant_gives_away_the_daemons_own_files() {
             (rules(std::slice::from_ref(&rule)), vec![rule.clone()], Arc::clone(&own_folders));
         let policy = Policy { mode, rules, grants, own_folders };
         assert_eq!(outcome(&policy, "write", Some("/w/state/trust.json")), expected, "{mode:?}");
+        assert_eq!(outcome(&policy, "write", Some("/w/sub/.agentd/rules.toml")), expected, "{mode:?}");
     }
 }
 

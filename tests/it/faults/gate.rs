@@ -138,10 +138,11 @@ async fn b214_no_text_and_no_tool_changes_what_tools_may_do() {
         config.join("auth.json"),
         state.join("trust.json"),
         state.join("sessions/a.jsonl"),
+        daemon.home().cwd().join(".agentd/rules.toml"),
         daemon.home().cwd().join("settings/rules.toml"),
     ];
     let write = |path: &std::path::PathBuf| json!({"tool": "write", "args": {"path": path, "content": "[[rule]]"}});
-    assert_eq!(failed(&mut client, &server, own.iter().map(write).collect()).await, [true; 6]);
+    assert_eq!(failed(&mut client, &server, own.iter().map(write).collect()).await, [true; 7]);
     let edit = json!({"path": config.join("rules.toml"), "edits": [{"oldText": "write", "newText": "bash"}]});
     assert_eq!(failed(&mut client, &server, vec![json!({"tool": "edit", "args": edit})]).await, [true]);
     let command = format!("echo '[[rule]]' >> {}", config.join("rules.toml").display());
