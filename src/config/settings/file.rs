@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use agentd_protocol::methods::{ConfigFault, ConfigSource, Origin};
-use toml_edit::{Document, Item, TableLike, Value as Toml};
+use toml_edit::{Document, Item, TableLike, TomlError, Value as Toml};
 
 use super::key::Key;
 use super::keys::KEYS;
@@ -14,6 +14,9 @@ use super::kind::Raw;
 use super::layer::Layer;
 use super::lookup::unknown;
 use crate::constants::MAX_SYNTAX_FAULTS;
+
+/// How many lines are gone back for the beginning of a statement that is no TOML; longer ones are not written by hand.
+const MAX_BACKWARD_LINES: usize = 64;
 
 /// Reads the text of a file, which is called `path` in what is told of it.
 pub fn parse_file(source: ConfigSource, path: &str, text: &str) -> Layer {
@@ -43,33 +46,43 @@ fn parse_sound(text: &str) -> (Document<String>, Vec<(usize, String)>) {
             Ok(document) => return (document, faults),
             Err(error) => error,
         };
-        let line = line_of(&text, error.span().map_or(0, |span| span.start));
-        if faults.len() == MAX_SYNTAX_FAULTS {
-            faults.push((line, "too many faults: nothing from here on is used".to_owned()));
-            let sound: Vec<&str> = text.lines().take(statement(&text, line).start).collect();
-            text = sound.join("\n");
-            continue;
+        let lines: Vec<&str> = text.lines().collect();
+        let (at, _) = place(&text, &error);
+        match whole(&lines, at) {
+            Some(start) if faults.len() < MAX_SYNTAX_FAULTS => {
+                let end = end_of_statement(&lines, start);
+                // Of several faults the parser tells any; this is the one of the statement that is left out.
+                let own = Document::parse(lines[..end].join("\n")).err().unwrap_or(error);
+                let (line, message) = place(&text, &own);
+                // The parser's words quote names and punctuation at most, but no value.
+                faults.push((line, format!("is no TOML: {message}; this statement is passed over")));
+                text = without(&lines, &(start..end));
+            }
+            start => {
+                faults.push((at, "too many faults: nothing from here on is used".to_owned()));
+                text = lines[..start.unwrap_or(0)].join("\n");
+            }
         }
-        if faults.len() > MAX_SYNTAX_FAULTS {
-            text.clear();
-            continue;
-        }
-        // The parser's words quote names and punctuation at most, but no value.
-        faults.push((line, format!("is no TOML: {}; this statement is passed over", one_line(error.message()))));
-        text = without(&text, &statement(&text, line));
     }
 }
 
-/// Returns the lines, counted from 0, of the statement that the line stands in (from 1); for the heading of a table, all
-/// of the table, whose keys would be taken for those of another one.
-fn statement(text: &str, line: usize) -> Range<usize> {
-    let lines: Vec<&str> = text.lines().collect();
-    let line = line.saturating_sub(1).min(lines.len().saturating_sub(1));
-    let start = (0..=line).rev().find(|at| begins_statement(lines[*at])).unwrap_or(0);
+/// Returns the line of an error, from 1, and what it says.
+fn place(text: &str, error: &TomlError) -> (usize, String) {
+    (line_of(text, error.span().map_or(0, |span| span.start)), one_line(error.message()))
+}
+
+/// Returns how many of the lines up to `line` are whole TOML, as many as there are. `None`: it takes too long to find out.
+fn whole(lines: &[&str], line: usize) -> Option<usize> {
+    let mut nearest = (0..=line.min(lines.len())).rev().take(MAX_BACKWARD_LINES);
+    nearest.find(|count| Document::parse(lines[..*count].join("\n")).is_ok())
+}
+
+/// Returns where the statement that begins with a line ends; that of the heading of a table with the table, whose keys
+/// would be taken for those of another one.
+fn end_of_statement(lines: &[&str], start: usize) -> usize {
     let is_heading = lines.get(start).is_some_and(|line| line.trim_start().starts_with('['));
     let ends = |text: &str| if is_heading { text.trim_start().starts_with('[') } else { begins_statement(text) };
-    let end = (line + 1..lines.len()).find(|at| ends(lines[*at])).unwrap_or(lines.len());
-    start..end
+    (start + 1..lines.len()).find(|at| ends(lines[*at])).unwrap_or(lines.len())
 }
 
 fn begins_statement(line: &str) -> bool {
@@ -82,9 +95,9 @@ fn begins_statement(line: &str) -> bool {
     line.starts_with('[') || line.split_once('=').is_some_and(|(key, _)| is_key(key))
 }
 
-/// Empties lines; the others keep their numbers.
-fn without(text: &str, lines: &Range<usize>) -> String {
-    let kept = text.lines().enumerate().map(|(at, line)| if lines.contains(&at) { "" } else { line });
+/// Returns a text without some lines; the others keep their numbers.
+fn without(lines: &[&str], left_out: &Range<usize>) -> String {
+    let kept = lines.iter().enumerate().map(|(at, line)| if left_out.contains(&at) { "" } else { line });
     kept.collect::<Vec<_>>().join("\n")
 }
 

@@ -87,6 +87,7 @@ fn what_is_no_toml_is_passed_over() {
         &[2],
     );
     passes_over("model = \"unclosed CANARY\nmax_turns = 5", &["max_turns = 5"], &[1]);
+    passes_over("max_turns = 5\n\"CANARY\nmodel = \"a\"", &["max_turns = 5", "model = \"a\""], &[2]);
     passes_over("max_turns 5\nmodel = \"a\"", &["model = \"a\""], &[1]);
     passes_over("local_models = [\"a:1\"\n\"b:2\"\nmodel = \"a\"\n", &["model = \"a\""], &[2]);
     // The keys of a table whose heading is broken are not those of the one before.
@@ -101,6 +102,21 @@ fn what_is_no_toml_is_passed_over() {
         &[3],
     );
     passes_over("\u{1}\nmodel = \"a\"", &["model = \"a\""], &[1]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read(text in "(\\PC|[\\[\\]{}=.\"'#\n,]|max_turns|retry){0,80}") {
+        drop(parse_file(ConfigSource::User, "f", &text));
+    }
+
+    /// What follows a whole statement takes nothing from it.
+    #[test]
+    fn a_fault_takes_nothing_from_the_statement_before(noise in "[a-z\\[\\]{}=.# \n,0-9]{0,80}") {
+        let layer = parse_file(ConfigSource::User, "f", &format!("max_turns = 5\n{noise}"));
+        let set: Vec<String> = layer.set.iter().map(|(key, value, _)| format!("{}={value}", key.name)).collect();
+        assert!(set.contains(&"max_turns=5".to_owned()), "{noise:?}: {set:?} {:?}", layer.faults);
+    }
 }
 
 #[test]
