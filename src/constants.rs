@@ -109,6 +109,12 @@ pub const EDIT_FUZZY_BYTES: usize = 8 * 1024 * 1024;
 pub const EDIT_DIFF_BYTES: usize = 64 * 1024;
 /// Longest line that is shown whole in a diff, in bytes.
 pub const EDIT_DIFF_LINE_BYTES: usize = 2000;
+/// Longest sleep until the deadline of a question: the clock of the system may be set meanwhile.
+pub const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Longest text with which a person is shown what a tool call will do, in bytes; what is longer is cut and flagged.
+pub const PREVIEW_BYTES: usize = 64 * 1024;
+/// Longest content of a file that is shown as going away, in bytes.
+pub const PREVIEW_OLD_BYTES: u64 = 4 * 1024 * 1024;
 /// Time for finding the smallest diff of the changed lines; after that a larger one is shown.
 pub const EDIT_DIFF_TIME: Duration = Duration::from_millis(300);
 /// Widest and highest image that is handed to a model, in pixels (pi: the same).

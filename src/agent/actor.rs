@@ -23,6 +23,7 @@ mod tool_calls;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_protocol::message::ThinkingLevel;
 use agentd_protocol::methods::{ClientRef, View};
@@ -48,6 +49,7 @@ use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::config::settings::Layer;
 use crate::config::{RequireRead, Settings};
+use crate::constants::LONGEST_SLEEP;
 use crate::provider::ModelSpec;
 use crate::resources::Project;
 use crate::ring::{Doing, Ring};
@@ -176,7 +178,9 @@ impl SessionActor {
     ) -> Self {
         let known_files = (opening.settings.config.require_read == RequireRead::Changed).then(KnownFiles::default);
         let machine = &opening.machine;
-        let published = Published::new(machine.queues().texts(), machine.is_interrupted(), machine.open_questions());
+        let mut published =
+            Published::new(machine.queues().texts(), machine.is_interrupted(), machine.open_questions());
+        machine.told_of_calls().iter().for_each(|event| published.note(event));
         let mut actor = Self {
             id: opening.id,
             services,
@@ -278,7 +282,11 @@ impl SessionActor {
     fn next_deadline(&self, may_stream: bool) -> Option<Instant> {
         let retry = self.retry.map(|(_, at)| at);
         let tools = self.tools.values().filter(|_| may_stream).filter_map(LiveTool::flush_at).min();
-        [retry, tools, self.merge_flush, self.delta_drop, self.journal.flush_at()].into_iter().flatten().min()
+        let question = self.machine.deadline().filter(|_| may_stream).map(|at| {
+            let wait = u64::try_from(at.saturating_sub(clock::now_ms())).unwrap_or(0);
+            Instant::now() + Duration::from_millis(wait).min(LONGEST_SLEEP)
+        });
+        [retry, tools, question, self.merge_flush, self.delta_drop, self.journal.flush_at()].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {
@@ -294,6 +302,9 @@ impl SessionActor {
             self.flush_tool_output(now);
         }
         self.journal.flush_due(now);
+        if self.machine.deadline().is_some_and(|at| at <= clock::now_ms()) {
+            self.feed(Input::DeadlineReached);
+        }
         if let Some((retry, at)) = self.retry
             && at <= now
         {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::permissions::questions::Answer;
 
 /// A message together with the entry that it is (or will be).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MessageEntry {
     /// The entry.
     pub id: EntryId,

@@ -5,7 +5,7 @@
 //! ([`APPROVAL_ENTRY`]), whose id is part of the question's id. So the file says for good who decided what, and a late
 //! answer can be told so, also after a restart.
 
-use agentd_protocol::methods::{Decision, Question, Resolution};
+use agentd_protocol::methods::{Decision, Question, Resolution, Shown};
 use agentd_protocol::{ApprovalId, EntryId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,16 +23,54 @@ pub struct Answer {
     /// Name of the client that answered; `None` when nobody did, or a client without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Its process, where the system tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// What the client remarked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Answer {
-    /// Returns the end of a question that nobody answers any more.
-    pub fn cancelled() -> Self {
-        Self { decision: Resolution::Cancelled, by: None, message: None }
+    /// Returns the end of a question that nobody answers.
+    pub fn by_nobody(decision: Resolution) -> Self {
+        Self { decision, by: None, pid: None, message: None }
     }
+}
+
+/// What a person is shown of a tool call before it runs, and what binds the one to the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preview {
+    /// What it will do.
+    pub shown: Shown,
+    /// Working directory.
+    pub cwd: String,
+    /// See `AskedCall::digest`.
+    pub digest: String,
+}
+
+/// Who answers a question.
+#[derive(Clone, Debug, Default)]
+pub struct Answerer {
+    /// Name of the client; `None` for one without a name.
+    pub by: Option<String>,
+    /// Its process, where the system tells it.
+    pub pid: Option<i32>,
+    /// What it remarks.
+    pub message: Option<String>,
+}
+
+/// A question that has just ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The question.
+    pub question: Question,
+    /// How it ended.
+    pub answer: Answer,
+    /// The entry that keeps both.
+    pub entry_id: EntryId,
+    /// What that entry holds.
+    pub body: EntryBody,
 }
 
 /// Why an answer does not count.
@@ -97,8 +135,12 @@ impl QuestionBook {
         self.0.extend(Page::new(question));
     }
 
-    /// Takes the first answer that a question gets and returns the entry that keeps both. The question stays in the
-    /// book until [`QuestionBook::close`].
+    /// Returns when the first of them is no longer waited for, in milliseconds since the epoch.
+    pub fn deadline(&self) -> Option<i64> {
+        self.0.iter().filter(|page| page.answer.is_none()).filter_map(|page| page.question.deadline).min()
+    }
+
+    /// Takes the first answer that a question gets. The question stays in the book until [`QuestionBook::close`].
     ///
     /// # Errors
     /// The answer does not count.
@@ -107,9 +149,9 @@ impl QuestionBook {
         tree: &SessionTree,
         id: &ApprovalId,
         decision: Decision,
-        (by, message): (Option<String>, Option<String>),
+        from: Answerer,
         now_ms: i64,
-    ) -> Result<(EntryId, EntryBody), Unanswerable> {
+    ) -> Result<Ended, Unanswerable> {
         let Some(page) = self.0.iter_mut().find(|page| page.question.approval_id == *id) else {
             return Err(ended(tree, id).map_or_else(|| Unanswerable::Unknown(id.clone()), Unanswerable::Ended));
         };
@@ -119,17 +161,14 @@ impl QuestionBook {
         if !page.question.options.contains(&decision) {
             return Err(Unanswerable::NoOption { decision, options: page.question.options.clone() });
         }
-        Ok(page.end(Answer { decision: decision.into(), by, message }, now_ms))
+        let Answerer { by, pid, message } = from;
+        Ok(page.end(Answer { decision: decision.into(), by, pid, message }, now_ms))
     }
 
-    /// Ends every question that waits without an answer; returns their ids and the entries that keep them.
-    pub fn cancel_all(&mut self, now_ms: i64) -> Vec<(ApprovalId, EntryId, EntryBody)> {
-        let open = self.0.iter_mut().filter(|page| page.answer.is_none());
-        let ended = open.map(|page| {
-            let (entry_id, body) = page.end(Answer::cancelled(), now_ms);
-            (page.question.approval_id.clone(), entry_id, body)
-        });
-        ended.collect()
+    /// Ends the questions that wait and are among those meant, without an answer.
+    pub fn end(&mut self, is_meant: impl Fn(&Question) -> bool, how: Resolution, now_ms: i64) -> Vec<Ended> {
+        let open = self.0.iter_mut().filter(|page| page.answer.is_none() && is_meant(&page.question));
+        open.map(|page| page.end(Answer::by_nobody(how), now_ms)).collect()
     }
 
     /// Takes out the questions whose ends are on disk.
@@ -143,13 +182,19 @@ impl Page {
         entry_of(&question.approval_id).map(|entry| Self { question, entry, answer: None })
     }
 
-    fn end(&mut self, answer: Answer, now_ms: i64) -> (EntryId, EntryBody) {
+    fn end(&mut self, answer: Answer, now_ms: i64) -> Ended {
         self.answer = Some(answer.clone());
-        let record = Record { question: self.question.clone(), answer, answered_at: now_ms };
-        // Names, numbers and words: nothing that JSON cannot hold.
-        let data = serde_json::to_value(record).unwrap_or(Value::Null);
-        (self.entry.clone(), EntryBody::Custom { custom_type: APPROVAL_ENTRY.to_owned(), data })
+        let (question, entry_id) = (self.question.clone(), self.entry.clone());
+        Ended { body: entry_body(&question, &answer, now_ms), question, answer, entry_id }
     }
+}
+
+/// Makes the entry that keeps a question and its end.
+pub fn entry_body(question: &Question, answer: &Answer, now_ms: i64) -> EntryBody {
+    let record = Record { question: question.clone(), answer: answer.clone(), answered_at: now_ms };
+    // Names, numbers and words: nothing that JSON cannot hold.
+    let data = serde_json::to_value(record).unwrap_or(Value::Null);
+    EntryBody::Custom { custom_type: APPROVAL_ENTRY.to_owned(), data }
 }
 
 /// Makes the id of a question: it names the session, which may have to be loaded for the answer, and the entry that
@@ -196,7 +241,9 @@ mod tests {
             text: "go on?".into(),
             options: vec![Decision::Once, Decision::Deny],
             asked_at: 5,
+            deadline: None,
             turns: Some(2),
+            tool: None,
         }
     }
 
@@ -211,7 +258,8 @@ mod tests {
         by: &str,
     ) -> Result<EntryBody, Unanswerable> {
         let id = question("e1").approval_id;
-        book.answer(tree, &id, decision, (Some(by.to_owned()), None), 9).map(|(_, body)| body)
+        let from = Answerer { by: Some(by.to_owned()), pid: Some(3), message: None };
+        book.answer(tree, &id, decision, from, 9).map(|ended| ended.body)
     }
 
     #[test]
@@ -222,9 +270,9 @@ mod tests {
         let body = answer(&mut book, &tree, Decision::Deny, "first").unwrap();
         let EntryBody::Custom { custom_type, data } = &body else { panic!("{body:?}") };
         let expected = json!({"approvalId": "a.b.e1", "kind": "maxTurns", "text": "go on?", "options": ["once", "deny"],
-            "askedAt": 5, "turns": 2, "decision": "deny", "by": "first", "answeredAt": 9});
+            "askedAt": 5, "turns": 2, "decision": "deny", "by": "first", "pid": 3, "answeredAt": 9});
         assert_eq!((custom_type.as_str(), data), ("agentd.approval", &expected));
-        let first = Answer { decision: Resolution::Deny, by: Some("first".into()), message: None };
+        let first = Answer { decision: Resolution::Deny, by: Some("first".into()), pid: Some(3), message: None };
         // While the answer is being written, after it, and when the session has been loaded anew.
         assert_eq!(answer(&mut book, &tree, Decision::Once, "late"), Err(Unanswerable::Ended(first.clone())));
         tree.push(record::encode_entry(&"e1".into(), None, 0, &body).unwrap());
@@ -249,10 +297,19 @@ mod tests {
         book.ask(question("e2"));
         assert_eq!(book.open(), [question("e1"), question("e2")]);
         answer(&mut book, &tree, Decision::Once, "x").unwrap();
-        let [(id, entry, body)] = book.cancel_all(0).try_into().unwrap();
-        assert_eq!((book.open(), &id), (Vec::new(), &question("e2").approval_id));
-        tree.push(record::encode_entry(&entry, None, 0, &body).unwrap());
-        assert_eq!(ended(&tree, &id), Some(Answer::cancelled()));
+        let [end] = book.end(|_| true, Resolution::Cancelled, 0).try_into().unwrap();
+        assert_eq!((book.open(), &end.question), (Vec::new(), &question("e2")));
+        tree.push(record::encode_entry(&end.entry_id, None, 0, &end.body).unwrap());
+        assert_eq!(ended(&tree, &question("e2").approval_id), Some(Answer::by_nobody(Resolution::Cancelled)));
+    }
+
+    #[test]
+    fn the_nearest_deadline_is_that_of_an_open_question() {
+        let with = |entry: &str, deadline| Question { deadline, ..question(entry) };
+        let mut book = QuestionBook::new(vec![with("e1", Some(7)), with("e2", None), with("e3", Some(9))]);
+        assert_eq!(book.deadline(), Some(7));
+        answer(&mut book, &tree(), Decision::Once, "x").unwrap();
+        assert_eq!(book.deadline(), Some(9));
     }
 
     #[test]

@@ -189,12 +189,15 @@ fn event_body(out: &mut Vec<u8>, event: &Event) {
             f.str("text", &question.text);
             f.json("options", &question.options);
             f.json("askedAt", &question.asked_at);
+            f.optional("deadline", question.deadline.as_ref());
             f.optional("turns", question.turns.as_ref());
+            f.optional("tool", question.tool.as_ref());
         }),
         Event::ApprovalResolved { approval_id, answer } => fields(out, "approval_resolved", |f| {
             f.str("approvalId", approval_id.as_str());
             f.json("decision", &answer.decision);
             f.optional("by", answer.by.as_ref());
+            f.optional("pid", answer.pid.as_ref());
             f.optional("message", answer.message.as_ref());
         }),
         Event::EntryAppended(entry) => fields(out, "entry_appended", |f| f.json("entry", entry)),

@@ -1,7 +1,7 @@
 //! Settings of a session that pi's format has no entry for. They must outlive the daemon: a session that may not write
 //! stays so.
 
-use agentd_protocol::methods::{Mode, QueueMode};
+use agentd_protocol::methods::{Headless, Mode, QueueMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -22,6 +22,15 @@ pub struct StoredSettings {
     /// What tools may do without a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// What becomes of questions when nobody is there to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headless: Option<Headless>,
+    /// How long questions wait, in milliseconds; 0: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask_timeout_ms: Option<u64>,
+    /// The rules that people have granted for this session, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Vec<Value>>,
     /// How steering is taken out of its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steering_mode: Option<QueueMode>,
@@ -56,6 +65,9 @@ impl StoredSettings {
             tools: self.tools.or(before.tools),
             max_turns: self.max_turns.or(before.max_turns),
             mode: self.mode.or(before.mode),
+            headless: self.headless.or(before.headless),
+            ask_timeout_ms: self.ask_timeout_ms.or(before.ask_timeout_ms),
+            grants: self.grants.or(before.grants),
             steering_mode: self.steering_mode.or(before.steering_mode),
             follow_up_mode: self.follow_up_mode.or(before.follow_up_mode),
             auto_retry: self.auto_retry.or(before.auto_retry),

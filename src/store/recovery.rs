@@ -13,7 +13,8 @@ use agentd_protocol::{EntryId, ToolCallId};
 use serde_json::{Map, Value};
 
 use super::crash_journal::{JournalBlock, JournalQueues, JournalRecord, JournalUpdate};
-use crate::agent::machine::QueuedMessage;
+use crate::agent::event::{MessageEntry, ToolStart};
+use crate::agent::machine::{LeftBatch, QueuedMessage};
 use crate::constants::INTERRUPTED_MESSAGE;
 use crate::permissions::questions;
 use crate::session::entry::LEAF_MOVE_TYPE;
@@ -39,6 +40,8 @@ pub struct Recovery {
     pub follow_up: Vec<QueuedMessage>,
     /// Questions for whose answers the run waits; then it is not interrupted.
     pub questions: Vec<Question>,
+    /// The calls that the questions are about, if they are about calls.
+    pub batch: Option<LeftBatch>,
     /// Whether a run was cut short.
     pub interrupted: bool,
 }
@@ -74,21 +77,24 @@ pub fn recover(tree: &SessionTree, records: &[JournalRecord], now_ms: i64, rando
         follow_up: state.queues.follow_up.iter().copied().filter(waits).cloned().collect(),
         interrupted: state.interrupted,
         questions: Vec::new(),
+        batch: None,
         append: Vec::new(),
     };
     if state.interrupted {
         let mut builder = Builder { tree, now_ms, random, append: Vec::new(), leaf: tree.leaf().cloned() };
+        let open = builder.open_questions(&state);
+        recovery.batch = builder.left_batch(&state, &open);
+        if recovery.batch.is_some() {
+            recovery.questions = open;
+            recovery.interrupted = false;
+            return recovery;
+        }
         builder.add_tool_results(&state);
         if let Some(open) = state.open.filter(|open| tree.get(&open.entry_id).is_none()) {
             builder.add_partial(open);
         }
-        if let Some((leaf, questions)) = state.questions
-            && leaf.is_some_and(|leaf| tree.get(leaf).is_some())
-            && !builder.went_on_without(leaf)
-        {
-            let is_open = |question: &&Question| questions::ended(tree, &question.approval_id).is_none();
-            recovery.questions = questions.iter().filter(is_open).cloned().collect();
-        }
+        // Those about calls are void: the calls are answered.
+        recovery.questions = open.into_iter().filter(|question| question.tool.is_none()).collect();
         recovery.append = builder.append;
         recovery.interrupted = recovery.questions.is_empty();
     }
@@ -256,18 +262,76 @@ impl<R: FnMut() -> u32> Builder<'_, R> {
     /// Gives each call of the last response its result, in the order of the calls.
     fn add_tool_results(&mut self, state: &JournalState<'_>) {
         for call in self.unanswered_calls() {
-            let started = state.started.iter().rev().find(|(id, entry)| **id == call.id && self.is_free(entry));
-            let finished = state
-                .finished
-                .iter()
-                .rev()
-                .find(|(entry, result)| result.tool_call_id == call.id && self.is_free(entry));
-            let (id, result) = match (finished, started) {
-                (Some((entry, result)), _) => ((*entry).clone(), (*result).clone()),
-                (None, Some((_, entry))) => ((*entry).clone(), self.made_up(&call, INTERRUPTED_TOOL)),
-                (None, None) => (self.new_id(), self.made_up(&call, UNSTARTED_TOOL)),
-            };
+            let outcome = self.outcome(state, &call, &HashSet::new());
+            let (id, result) = outcome.unwrap_or_else(|| (self.new_id(), self.made_up(&call, UNSTARTED_TOOL)));
             self.push(id, EntryBody::Message(Arc::new(Message::ToolResult(result))));
+        }
+    }
+
+    /// Returns the questions that still wait: nothing was said since they were asked, and they have no answer.
+    fn open_questions(&self, state: &JournalState<'_>) -> Vec<Question> {
+        let Some((leaf, questions)) = state.questions else { return Vec::new() };
+        if leaf.is_none_or(|leaf| self.tree.get(leaf).is_none()) || self.went_on_without(leaf) {
+            return Vec::new();
+        }
+        let is_open = |question: &&Question| questions::ended(self.tree, &question.approval_id).is_none();
+        questions.iter().filter(is_open).cloned().collect()
+    }
+
+    /// Returns the calls of the last response, if one of them waits for consent: that one is asked about again, and the
+    /// results of the others are kept until it has ended.
+    fn left_batch(&mut self, state: &JournalState<'_>, open: &[Question]) -> Option<LeftBatch> {
+        let mut asked: Vec<_> = open.iter().filter_map(|question| question.tool.as_deref()).collect();
+        let calls = self.unanswered_calls();
+        if asked.is_empty() || asked.iter().any(|asked| calls.iter().all(|call| call.id != asked.tool_call_id)) {
+            return None;
+        }
+        let assistant = self.last_response()?;
+        let mut taken = HashSet::new();
+        let calls = calls.iter().map(|call| {
+            let (entry_id, end) = match self.outcome(state, call, &taken) {
+                Some((entry_id, result)) => (entry_id, Some(result.into())),
+                None => match asked.iter().position(|asked| asked.tool_call_id == call.id) {
+                    Some(place) => (asked.remove(place).entry_id.clone(), None),
+                    None => (self.new_id(), Some(self.made_up(call, UNSTARTED_TOOL).into())),
+                },
+            };
+            taken.insert(entry_id.clone());
+            let start = ToolStart {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                args: call.arguments.clone(),
+                arguments_error: call.arguments_error.clone(),
+                entry_id,
+            };
+            (Arc::new(start), end)
+        });
+        let calls = calls.collect();
+        asked.is_empty().then_some(LeftBatch { assistant, calls })
+    }
+
+    fn last_response(&self) -> Option<MessageEntry> {
+        self.tree.branch().into_iter().rev().find_map(|entry| {
+            let message = entry.message().filter(|message| matches!(***message, Message::Assistant(_)))?;
+            Some(MessageEntry { id: entry.id.clone(), message: Arc::clone(message), client: None })
+        })
+    }
+
+    /// Returns the result of a call that had begun, and the entry that it will be.
+    fn outcome(
+        &self,
+        state: &JournalState<'_>,
+        call: &ToolCall,
+        taken: &HashSet<EntryId>,
+    ) -> Option<(EntryId, ToolResultMessage)> {
+        let is_free = |entry: &EntryId| self.is_free(entry) && !taken.contains(entry);
+        let started = state.started.iter().rev().find(|(id, entry)| **id == call.id && is_free(entry));
+        let finished =
+            state.finished.iter().rev().find(|(entry, result)| result.tool_call_id == call.id && is_free(entry));
+        match (finished, started) {
+            (Some((entry, result)), _) => Some(((*entry).clone(), (*result).clone())),
+            (None, Some((_, entry))) => Some(((*entry).clone(), self.made_up(call, INTERRUPTED_TOOL))),
+            (None, None) => None,
         }
     }
 

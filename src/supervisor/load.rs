@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use agentd_protocol::SessionId;
 use agentd_protocol::message::Message;
-use agentd_protocol::methods::Question;
 
 use super::directory::Supervisor;
 use super::error::SupervisorError;
@@ -15,7 +14,7 @@ use super::new::{ModelChoice, default_level, default_tools, given, random};
 use crate::agent::actor::{Opening, SessionActor, SessionJournal, SessionSettings, left_records, survey};
 use crate::agent::facts::LiveFacts;
 use crate::agent::handle::SessionHandle;
-use crate::agent::machine::Queues;
+use crate::agent::machine::{Left, Queues};
 use crate::agent::services::Services;
 use crate::clock;
 use crate::config::SessionPlace;
@@ -35,9 +34,7 @@ use crate::store::{names, record, recovery};
 struct Stored {
     tree: SessionTree,
     file: SessionFile,
-    queues: Queues,
-    questions: Vec<Question>,
-    interrupted: bool,
+    left: Left,
     notices: Vec<(&'static str, String)>,
     journal_path: PathBuf,
     /// Why the end of the last run is not in the file yet.
@@ -116,18 +113,12 @@ impl Supervisor {
         stored.notices.extend(self.model_notices());
         let opening = Opening {
             unsaved: Vec::new(),
-            machine: self.machine(
-                &settings.config,
-                &extra,
-                stored.queues.clone(),
-                stored.questions.clone(),
-                stored.interrupted,
-            ),
+            machine: self.machine(&settings.config, &extra, stored.left.clone()),
             journal: SessionJournal::new(
                 &stored.journal_path,
                 stored.file.path().to_owned(),
-                stored.queues,
-                !stored.questions.is_empty(),
+                stored.left.queues,
+                !stored.left.questions.is_empty(),
             ),
             unrecovered: stored.unrecovered,
             settings,
@@ -216,18 +207,11 @@ fn read_stored(services: &Services, path: &Path, id: &SessionId) -> Result<Store
         notices.push(("damaged_lines", message));
     }
     let tree = SessionTree::from_entries(loaded.header, loaded.entries);
-    let mut stored = Stored {
-        tree,
-        file,
-        queues: Queues::default(),
-        questions: Vec::new(),
-        interrupted: false,
-        notices,
-        journal_path: PathBuf::new(),
-        unrecovered: None,
-    };
+    let mut stored =
+        Stored { tree, file, left: Left::default(), notices, journal_path: PathBuf::new(), unrecovered: None };
     recover(services, &mut stored, id)?;
-    stored.interrupted |= stored.questions.is_empty() && ends_interrupted(&stored.tree);
+    let is_asking = !stored.left.questions.is_empty();
+    stored.left.interrupted |= !is_asking && ends_interrupted(&stored.tree);
     Ok(stored)
 }
 
@@ -276,11 +260,14 @@ fn recover(services: &Services, stored: &mut Stored, id: &SessionId) -> Result<(
             Err(error) => return Err(error.into()),
         }
     }
-    stored.interrupted = recovered.interrupted;
-    stored.queues = Queues { steering: recovered.steering.into(), follow_up: recovered.follow_up.into() };
-    stored.questions = recovered.questions;
+    stored.left = Left {
+        queues: Queues { steering: recovered.steering.into(), follow_up: recovered.follow_up.into() },
+        questions: recovered.questions,
+        batch: recovered.batch,
+        interrupted: recovered.interrupted,
+    };
     let leaf = stored.tree.leaf().cloned();
-    let left = left_records(&stored.queues, &stored.questions, leaf, stored.file.path());
+    let left = left_records(&stored.left, leaf, stored.file.path());
     CrashJournal::open(&journal_path).reset(&left, SyncMode::Data)?;
     Ok(())
 }

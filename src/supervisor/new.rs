@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::{Mode, Question};
+use agentd_protocol::methods::{Headless, Mode};
 use agentd_protocol::{Epoch, SessionId};
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use super::directory::Supervisor;
 use super::error::SupervisorError;
 use crate::agent::actor::{Opening, SessionJournal, SessionSettings, survey};
 use crate::agent::handle::SessionHandle;
-use crate::agent::machine::{Machine, MachineSettings, Queues};
+use crate::agent::machine::{Left, Machine, MachineSettings, Queues};
 use crate::clock;
 use crate::config::env::SessionEnv;
 use crate::config::settings::{Layer, keys};
@@ -44,6 +44,10 @@ pub struct NewSession {
     pub mode: Option<Mode>,
     /// Settings that it is given; they count more than those of all other places.
     pub given: Layer,
+    /// What becomes of questions when nobody is there to answer; what the settings say when `None`.
+    pub headless: Option<Headless>,
+    /// How long questions wait, in milliseconds; 0: for ever. What the settings say when `None`.
+    pub ask_timeout_ms: Option<u64>,
     /// Path of the session it comes from.
     pub parent_session: Option<String>,
 }
@@ -94,7 +98,7 @@ impl Supervisor {
         let opening = Opening {
             unsaved: tree.entries().to_vec(),
             file: SessionFile::create(&path, &self.0.services.writer),
-            machine: self.machine(&config, &stored(&new), Queues::default(), Vec::new(), false),
+            machine: self.machine(&config, &stored(&new), Left::default()),
             journal: SessionJournal::new(
                 &names::journal_path(&self.0.services.config.paths.journal_dir, &id),
                 path,
@@ -134,24 +138,21 @@ impl Supervisor {
         }))
     }
 
-    pub(super) fn machine(
-        &self,
-        config: &Settings,
-        stored: &StoredSettings,
-        queues: Queues,
-        questions: Vec<Question>,
-        interrupted: bool,
-    ) -> Machine {
+    pub(super) fn machine(&self, config: &Settings, stored: &StoredSettings, left: Left) -> Machine {
         let mut retry = config.retry;
         retry.enabled = stored.auto_retry.unwrap_or(retry.enabled);
         let settings = MachineSettings {
             mode: stored.mode.unwrap_or(config.mode),
+            headless: stored.headless.unwrap_or(config.headless),
+            ask_timeout_ms: stored.ask_timeout_ms.unwrap_or(config.ask_timeout_ms),
             max_turns: config.max_turns,
             retry,
             steering_mode: stored.steering_mode.unwrap_or_default(),
             follow_up_mode: stored.follow_up_mode.unwrap_or_default(),
         };
-        Machine::new(settings, queues, questions, interrupted, Uuid::new_v4().as_u64_pair().0)
+        let mut machine = Machine::new(settings, left, Uuid::new_v4().as_u64_pair().0);
+        machine.configure(stored);
+        machine
     }
 
     pub(super) fn ring(&self, id: &SessionId) -> Ring {
@@ -214,7 +215,15 @@ fn stored(new: &NewSession) -> StoredSettings {
     let mut given = new.given.to_json();
     let max_turns = given.remove(keys::MAX_TURNS.name).and_then(|turns| u32::try_from(turns.as_u64()?).ok());
     let settings = Some(given).filter(|given| !given.is_empty());
-    StoredSettings { tools: new.tools.clone(), max_turns, mode: new.mode, settings, ..StoredSettings::default() }
+    StoredSettings {
+        tools: new.tools.clone(),
+        max_turns,
+        mode: new.mode,
+        headless: new.headless,
+        ask_timeout_ms: new.ask_timeout_ms,
+        settings,
+        ..StoredSettings::default()
+    }
 }
 
 /// Returns what a session was given, from its file.

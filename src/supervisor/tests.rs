@@ -43,6 +43,8 @@ async fn new_session(supervisor: &Supervisor, cwd: &Path) -> SessionHandle {
         name: None,
         tools: Some(Vec::new()),
         mode: None,
+        headless: None,
+        ask_timeout_ms: None,
         given: Layer::default(),
         parent_session: None,
     };

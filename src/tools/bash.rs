@@ -20,9 +20,11 @@ use self::live::LiveOutput;
 use super::context::{EffectClass, Progress, ToolContext, ToolOutput};
 use super::full_output::FullOutput;
 use super::kept_output::{KeptOutput, Utf8Stream};
+use super::paths::Base;
+use super::preview::Draft;
 use super::registry::{Tool, ToolUsage};
 use super::truncate::format_size;
-use super::work::Workers;
+use super::work::{Gate, Workers};
 use crate::constants::{COMMAND_TIMEOUT_MAX_SECS, DRAIN_LIMIT, DRAIN_QUIET};
 use crate::exec::{ExecCommand, Running, SpawnError};
 
@@ -53,6 +55,10 @@ impl Tool for Bash {
         last 2000 lines or 50KB are returned and the whole is kept in a file, whose path is given. A process left in \
         the background must have its output redirected.";
     const EFFECT: EffectClass = EffectClass::Exec;
+
+    fn draft(args: Self::Args, _base: &Base, _gate: &Gate) -> Result<Option<Draft>, ToolOutput> {
+        Ok(Some(Draft::command(&args.command)))
+    }
 
     async fn run(args: BashArgs, context: ToolContext, _workers: Workers) -> ToolOutput {
         // Nobody listening any more is no reason to stop.

@@ -20,6 +20,7 @@ use super::known_files::{KnownFiles, changed_text};
 use super::node_error;
 use super::open::{OpenError, not_regular_text, open_regular};
 use super::paths::Base;
+use super::preview::Draft;
 use super::registry::{Tool, ToolUsage};
 use super::replace::{ReplaceError, replace_content};
 use super::truncate::format_size;
@@ -74,6 +75,10 @@ impl Tool for Edit {
         if let Value::Object(map) = arguments {
             prepare_edits(map);
         }
+    }
+
+    fn draft(args: Self::Args, base: &Base, gate: &Gate) -> Result<Option<Draft>, ToolOutput> {
+        draft(&args, base, gate).map(Some).map_err(ToolOutput::error)
     }
 
     async fn run(args: EditArgs, context: ToolContext, workers: Workers) -> ToolOutput {
@@ -135,11 +140,7 @@ fn edit(
     if known_files.is_some_and(|known| known.is_other(&named.target, &metadata, &content)) {
         return Err(changed_text(path));
     }
-    let replacements: Vec<_> = args
-        .edits
-        .iter()
-        .map(|edit| Replacement { old_text: edit.old_text.clone(), new_text: edit.new_text.clone() })
-        .collect();
+    let replacements = replacements(args);
     let spans = plan_edits(&content, &replacements).map_err(|error| match_text(&error, path, replacements.len()))?;
     let details = describe(&content, &spans, path, Instant::now() + EDIT_DIFF_TIME);
     if !is_same(&metadata, &named.target) {
@@ -157,6 +158,25 @@ fn edit(
     }
     let text = format!("Successfully replaced {} block(s) in {path}.", spans.len());
     Ok(ToolOutput::text(text).with_details(serde_json::to_value(details).unwrap_or_default()))
+}
+
+/// Returns what the call would change.
+///
+/// # Errors
+/// The text of the failure that the call itself would end with.
+fn draft(args: &EditArgs, base: &Base, gate: &Gate) -> Result<Draft, String> {
+    let text = |output: ToolOutput| output.result.content[0].as_text().unwrap_or_default().to_owned();
+    let named = Named::find(base, &args.path).map_err(text)?;
+    let (content, _) = read(args, base, &named.target, gate)?;
+    let replacements = replacements(args);
+    let spans =
+        plan_edits(&content, &replacements).map_err(|error| match_text(&error, &args.path, args.edits.len()))?;
+    Ok(Draft::change(&named.target, &content, &spans))
+}
+
+fn replacements(args: &EditArgs) -> Vec<Replacement> {
+    let edits = args.edits.iter();
+    edits.map(|edit| Replacement { old_text: edit.old_text.clone(), new_text: edit.new_text.clone() }).collect()
 }
 
 fn aborted_text() -> String {

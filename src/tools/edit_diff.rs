@@ -27,6 +27,9 @@ pub(crate) struct EditDetails {
     pub(crate) patch: String,
     /// Line of the new content, from 1.
     pub(crate) first_changed_line: usize,
+    /// Whether `diff` leaves out something of the change.
+    #[serde(skip)]
+    pub(crate) is_cut: bool,
 }
 
 /// A line and whether a line feed ends it.
@@ -68,7 +71,8 @@ pub(crate) fn describe(content: &[u8], spans: &[Span], path: &str, deadline: Ins
     }
     let first = changes.first().map_or(counted.1, |change| change.new_line) + 1;
     let file = Old::new(content, &changes);
-    EditDetails { diff: diff(&file, &changes), patch: patch(&file, &changes, path), first_changed_line: first }
+    let (diff, is_cut) = diff(&file, &changes);
+    EditDetails { diff, patch: patch(&file, &changes, path), first_changed_line: first, is_cut }
 }
 
 /// Whole lines of the content with the spans that change them.
@@ -226,7 +230,8 @@ fn shown(text: &[u8]) -> Cow<'_, str> {
     Cow::Owned(format!("{head}… [{} more bytes]", text.len() - EDIT_DIFF_LINE_BYTES))
 }
 
-fn diff(file: &Old<'_>, changes: &[Change<'_>]) -> String {
+/// Returns the diff, and whether it leaves out something of the change.
+fn diff(file: &Old<'_>, changes: &[Change<'_>]) -> (String, bool) {
     let feeds = |lines: &[Line<'_>]| lines.iter().filter(|line| line.is_ended).count();
     let removed: usize = changes.iter().map(|change| feeds(&change.removed)).sum();
     let added: usize = changes.iter().map(|change| feeds(&change.added)).sum();
@@ -266,7 +271,9 @@ fn diff(file: &Old<'_>, changes: &[Change<'_>]) -> String {
         text.push_str("… (the diff is too long to be shown whole)\n");
     }
     text.pop();
-    text
+    let mut lines = changes.iter().flat_map(|change| change.removed.iter().chain(&change.added));
+    let is_cut = out.is_full || lines.any(|line| line.text.len() > EDIT_DIFF_LINE_BYTES);
+    (text, is_cut)
 }
 
 fn patch(file: &Old<'_>, changes: &[Change<'_>], path: &str) -> String {

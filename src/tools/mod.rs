@@ -25,6 +25,7 @@ mod open;
 mod overwrite;
 mod paths;
 pub(crate) mod places;
+mod preview;
 mod prompt_images;
 mod read;
 mod registry;

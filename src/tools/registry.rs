@@ -14,9 +14,11 @@ use super::edit::Edit;
 use super::find::Find;
 use super::grep::Grep;
 use super::ls::Ls;
+use super::paths::Base;
+use super::preview::Draft;
 use super::read::Read;
 use super::schema;
-use super::work::Workers;
+use super::work::{Gate, Workers};
 use super::write::Write;
 
 /// A tool of ours.
@@ -35,10 +37,20 @@ pub(crate) trait Tool: 'static {
     /// Puts other spellings that models are known to use right, before the arguments are checked.
     fn prepare(_arguments: &mut Value) {}
 
+    /// Returns what a person is shown of a call, if that is more than its arguments. Touches the disk.
+    ///
+    /// # Errors
+    /// The result of a call that cannot run.
+    fn draft(_args: Self::Args, _base: &Base, _gate: &Gate) -> Result<Option<Draft>, ToolOutput> {
+        Ok(None)
+    }
+
     /// Runs a call to its end. Dropping the future ends what it started.
     fn run(args: Self::Args, context: ToolContext, workers: Workers) -> impl Future<Output = ToolOutput> + Send;
 }
 
+/// Draws up what a person is shown of a call with these arguments.
+pub(super) type Show = fn(Value, &Base, &Gate) -> Result<Option<Draft>, ToolOutput>;
 type Run = fn(Value, ToolContext, Workers) -> Pin<Box<dyn Future<Output = ToolOutput> + Send>>;
 
 /// One tool.
@@ -47,6 +59,7 @@ struct Entry {
     usage: ToolUsage,
     effect: EffectClass,
     prepare: fn(&mut Value),
+    show: Show,
     run: Run,
 }
 
@@ -139,6 +152,11 @@ impl ToolRegistry {
         self.entries.iter().filter(|entry| names.iter().any(|name| name == entry.usage.name))
     }
 
+    /// Returns what draws up what a person is shown of a call.
+    pub(super) fn show_of(&self, invocation: &ToolInvocation) -> Option<Show> {
+        self.entries.get(invocation.index).map(|entry| entry.show)
+    }
+
     /// Returns what runs the tools' blocking work.
     pub(super) fn workers(&self) -> &Workers {
         &self.workers
@@ -202,15 +220,27 @@ fn entry<T: Tool>() -> Entry {
         usage: T::USAGE,
         effect: T::EFFECT,
         prepare: T::prepare,
+        show: show_typed::<T>,
         run: |arguments, context, workers| Box::pin(run_typed::<T>(arguments, context, workers)),
     }
+}
+
+fn show_typed<T: Tool>(arguments: Value, base: &Base, gate: &Gate) -> Result<Option<Draft>, ToolOutput> {
+    match serde_json::from_value(arguments) {
+        Ok(args) => T::draft(args, base, gate),
+        Err(error) => Err(unfit_type::<T>(&error)),
+    }
+}
+
+fn unfit_type<T: Tool>(error: &serde_json::Error) -> ToolOutput {
+    ToolOutput::error(format!("Validation failed for tool \"{}\": {error}", T::USAGE.name))
 }
 
 async fn run_typed<T: Tool>(arguments: Value, context: ToolContext, workers: Workers) -> ToolOutput {
     match serde_json::from_value(arguments) {
         Ok(args) => T::run(args, context, workers).await,
         // The schema was made from the type, so that this needs a fault in the schema.
-        Err(error) => ToolOutput::error(format!("Validation failed for tool \"{}\": {error}", T::USAGE.name)),
+        Err(error) => unfit_type::<T>(&error),
     }
 }
 

@@ -12,6 +12,7 @@ use super::known_files::{KnownFiles, changed_text};
 use super::node_error;
 use super::open::{OpenError, not_regular_text};
 use super::paths::Base;
+use super::preview::Draft;
 use super::registry::{Tool, ToolUsage};
 use super::replace::{ReplaceError, final_target, replace_content};
 use super::work::{Budget, Gate, Workers, aborted};
@@ -38,6 +39,12 @@ impl Tool for Write {
     const DESCRIPTION: &'static str = "Makes a file with the given content, missing folders included, or replaces the \
         whole content of a file that exists.";
     const EFFECT: EffectClass = EffectClass::Write;
+
+    fn draft(args: Self::Args, base: &Base, gate: &Gate) -> Result<Option<Draft>, ToolOutput> {
+        let named = Named::find(base, &args.path)?;
+        let failed = |error: OpenError| ToolOutput::error(replace_text(&ReplaceError::Open(error), &named.path));
+        Draft::replacement(&named.target, args.content, gate).map(Some).map_err(failed)
+    }
 
     async fn run(args: WriteArgs, context: ToolContext, workers: Workers) -> ToolOutput {
         match try_run(args, context, &workers).await {

@@ -170,6 +170,9 @@ pub enum Event {
         /// Name of the client that answered; absent when nobody did, or a client without a name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// Its process, where the system tells it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<i32>,
         /// What the client remarked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,

@@ -115,7 +115,7 @@ impl SessionActor {
     fn respond(&mut self, answer: UserAnswer, reply: Reply<Empty>) {
         let UserAnswer { approval, decision, message, client } = answer;
         let by = (!client.who.name.is_empty()).then(|| client.who.name.clone());
-        let response = Box::new(Response { approval, decision, by, message });
+        let response = Box::new(Response { approval, decision, by, pid: client.who.pid, message });
         let reply = self.replies.keep(Sender::Empty(reply));
         self.feed(Input::Respond { response, reply });
     }

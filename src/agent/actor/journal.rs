@@ -16,7 +16,7 @@ use agentd_protocol::methods::Question;
 use tokio::time::Instant;
 
 use crate::agent::event::{Event, ToolStart};
-use crate::agent::machine::{QueuedMessage, Queues, ToolEnd, result_message};
+use crate::agent::machine::{Left, QueuedMessage, Queues, ToolEnd, result_message};
 use crate::clock;
 use crate::constants::JOURNAL_INTERVAL;
 use crate::provider::stream::StreamEvent;
@@ -311,17 +311,20 @@ fn come_to_the_end<'a>(
 }
 
 /// Returns what a journal holds once its session is loaded: what waits to be sent, and the run that waits for answers
-/// to `questions`, which are open below `leaf_id`.
-pub(crate) fn left_records(
-    queues: &Queues,
-    questions: &[Question],
-    leaf_id: Option<EntryId>,
-    session_file: &Path,
-) -> Vec<JournalRecord> {
+/// to questions, which are open below `leaf_id`, with the results of the other calls.
+pub(crate) fn left_records(left: &Left, leaf_id: Option<EntryId>, session_file: &Path) -> Vec<JournalRecord> {
+    let Left { queues, questions, batch, .. } = left;
     let mut records = Vec::new();
     if !questions.is_empty() {
-        records.push(JournalRecord::Run { session_file: session_file.to_owned(), started: clock::now_ms() });
-        records.push(JournalRecord::Questions { leaf_id, questions: questions.to_vec() });
+        let now = clock::now_ms();
+        records.push(JournalRecord::Run { session_file: session_file.to_owned(), started: now });
+        let calls = batch.iter().flat_map(|batch| &batch.calls);
+        let ended = calls.filter_map(|(call, end)| Some((call, end.as_ref()?)));
+        records.extend(ended.map(|(call, end)| JournalRecord::ToolFinished {
+            entry_id: call.entry_id.clone(),
+            message: Box::new(result_message(call, end, now)),
+        }));
+        records.push(JournalRecord::Questions { leaf_id, questions: questions.clone() });
     }
     if !queues.is_empty() {
         records.push(queue_record(queues));

@@ -82,7 +82,8 @@ impl SessionActor {
             Effect::StartRequest { request, entry_id } => self.start_request(request, entry_id),
             Effect::CancelRequest(request, why) => self.cancel_request(request, why),
             Effect::ValidateTool(call) => self.validate_tool(&call),
-            Effect::StartTool(call) => self.start_tool(call),
+            Effect::DescribeTool(call) => self.describe_tool(&call),
+            Effect::StartTool { call, approved } => self.start_tool(call, approved),
             Effect::CancelTool(call) => self.cancel_tool(&call),
             Effect::ArmRetry { retry, delay } => {
                 self.retry = Some((retry, Instant::now() + delay));

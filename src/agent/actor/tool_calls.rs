@@ -20,6 +20,7 @@ use crate::agent::machine::{Input, ToolEnd};
 use crate::agent::services::Services;
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
 use crate::permissions::policy::CheckedCall;
+use crate::permissions::questions::Preview;
 use crate::permissions::rules::Rules;
 use crate::tools::places::canonical;
 use crate::tools::{Progress, ToolContext, ToolInvocation, ToolOutput};
@@ -29,6 +30,10 @@ const ABORTED: &str = "Operation aborted";
 /// Result of a call whose code failed.
 const TOOL_FAULT: &str = "The tool failed because of a fault of the daemon; its log says more. What it had done until \
                           then may remain done.";
+
+/// Result of a call that is no longer what was consented to.
+const CHANGED: &str = "The call was not run: what it would do has changed since the user consented to it, for the file has \
+                       changed. Read it again before another attempt.";
 
 /// A tool that runs.
 pub(super) struct LiveTool {
@@ -46,6 +51,8 @@ pub(super) struct LiveTool {
 pub(super) enum ToolMessage {
     /// The rules that hold now, and what else the gate looks at, or why the call cannot run.
     Checked(EntryId, Arc<Rules>, Box<Result<CheckedCall, ToolOutput>>),
+    /// What a person is shown of it was found, or the call cannot run.
+    Described(EntryId, Box<Result<Preview, ToolOutput>>),
     /// It prints.
     Progress(EntryId, Progress),
     /// It has ended, after so long. Boxed: a channel holds room for dozens of messages, in every session.
@@ -95,7 +102,30 @@ impl SessionActor {
         self.services.tools.validate(&self.settings.tools, &call)
     }
 
-    pub(super) fn start_tool(&mut self, start: Arc<ToolStart>) {
+    /// Finds out what a person is shown of a call.
+    pub(super) fn describe_tool(&mut self, start: &ToolStart) {
+        let call = start.entry_id.clone();
+        let invocation = match self.invocation(start) {
+            Ok(invocation) => invocation,
+            Err(output) => return self.on_described(call, Err(output)),
+        };
+        let (cwd, env, tools) = (self.settings.cwd.clone(), self.tool_env(), Arc::clone(&self.services.tools));
+        let cancel = self.services.tasks.cancel_token().child_token();
+        let out = self.tool_messages.0.clone();
+        drop(self.services.tasks.spawn("tool preview", async move {
+            let preview = tools.preview(&invocation, &cwd, &env, &cancel).await;
+            // The actor may be gone, and with it whoever wants to know.
+            drop(out.send(ToolMessage::Described(call, Box::new(preview))).await);
+        }));
+    }
+
+    fn on_described(&mut self, call: EntryId, preview: Result<Preview, ToolOutput>) {
+        let preview = Box::new(preview.map_err(|output| tool_end(output, None)));
+        self.feed(Input::ToolDescribed { call, preview });
+    }
+
+    /// Runs a call; one that was consented to only if it still is what `approved` is the digest of.
+    pub(super) fn start_tool(&mut self, start: Arc<ToolStart>, approved: Option<String>) {
         if !self.machine.wants_tool(&start.entry_id) {
             let end = tool_end(error_output(ABORTED), None);
             return self.feed(Input::ToolFinished { call: start.entry_id.clone(), end });
@@ -127,7 +157,16 @@ impl SessionActor {
         // Before the tool can do anything: after a kill, nobody must think that it had not begun.
         self.journal.note_tool_started(&start);
         let tools = Arc::clone(&self.services.tools);
-        let work = async move { tools.run(invocation, context).await };
+        let work = async move {
+            if let Some(digest) = approved {
+                match tools.preview(&invocation, &context.cwd, &context.env, &context.cancel).await {
+                    Ok(now) if now.digest == digest => {}
+                    Ok(_) => return error_output(CHANGED),
+                    Err(output) => return output,
+                }
+            }
+            tools.run(invocation, context).await
+        };
         let out = self.tool_messages.0.clone();
         let call = start.entry_id.clone();
         let token = cancel.clone();
@@ -182,6 +221,7 @@ impl SessionActor {
                 self.machine.set_rules(rules);
                 self.on_checked(call, *checked);
             }
+            ToolMessage::Described(call, preview) => self.on_described(call, *preview),
             ToolMessage::Progress(call, progress) => self.on_progress(&call, progress),
             ToolMessage::Ended(call, output, ran) => {
                 // What it printed last comes before its end.
@@ -306,7 +346,7 @@ mod tests {
         let mut printed = 0;
         loop {
             match messages.recv().await.expect("a call ends") {
-                ToolMessage::Checked(..) => panic!("it was checked before"),
+                ToolMessage::Checked(..) | ToolMessage::Described(..) => panic!("it was checked before"),
                 ToolMessage::Progress(..) => printed += 1,
                 ToolMessage::Ended(_, output, _) => return (printed, *output),
             }

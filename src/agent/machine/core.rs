@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentd_protocol::message::ThinkingLevel;
-use agentd_protocol::methods::{Decision, Mode, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult};
+use agentd_protocol::methods::{
+    Decision, Headless, Mode, Question, QueueMode, RetryState, RunEnd, SessionStatus, WaitResult,
+};
 use agentd_protocol::{EntryId, SessionId};
 
+use super::consent::LeftBatch;
 use super::effect::{Cut, Effect, NewEntry, Outcome};
 use super::input::{Input, Refusal, ReplyId, RequestId, RetryId, Stop};
 use super::queue::{Line, QueuedMessage, Queues};
 use super::tools::ToolBatch;
 use crate::agent::event::{Event, MessageEntry};
 use crate::config::RetrySettings;
-use crate::permissions::policy::{Policy, Rules};
+use crate::permissions::policy::{Policy, Rule, Rules};
 use crate::permissions::questions::QuestionBook;
 use crate::session::entry::EntryBody;
 use crate::session::settings::StoredSettings;
@@ -24,6 +27,10 @@ use crate::session::tree::SessionTree;
 pub struct MachineSettings {
     /// What tools may do without a question.
     pub mode: Mode,
+    /// What becomes of questions when nobody is there to answer.
+    pub headless: Headless,
+    /// How long questions wait, in milliseconds; 0: for ever.
+    pub ask_timeout_ms: u64,
     /// Most turns of one run.
     pub max_turns: u32,
     /// When failed requests are tried again.
@@ -56,6 +63,8 @@ pub struct Machine {
     pub(super) urgent: usize,
     pub(super) questions: QuestionBook,
     rules: Arc<Rules>,
+    /// What people have granted for this session.
+    pub(super) grants: Vec<Rule>,
     own_folders: Arc<[PathBuf]>,
     pub(super) run: Option<Run>,
     pub(super) effects: Vec<Effect>,
@@ -134,6 +143,8 @@ pub(super) struct Streaming {
 pub(super) enum Next {
     /// The response wants tool results to be sent back.
     Answer,
+    /// The same, for a response to a daemon before this one.
+    AnswerAgain,
     /// The model had said all, or a queued message may follow.
     Stop(RunEnd),
     /// The context window left no room for the rest of this answer: a queued message may follow, else the answer is
@@ -171,16 +182,24 @@ pub(super) struct Run {
     pub is_announced: bool,
 }
 
+/// What a daemon has left of a session when it ended.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Messages that wait to be sent.
+    pub queues: Queues,
+    /// Questions that wait for answers.
+    pub questions: Vec<Question>,
+    /// The calls that they are about, for questions about tool calls.
+    pub batch: Option<LeftBatch>,
+    /// Whether its run was cut short.
+    pub interrupted: bool,
+}
+
 impl Machine {
-    /// Returns a machine that is idle, or waits for the answers to `questions`. These, `queues` and `interrupted` come
-    /// from the crash journal; `seed` is any random number.
-    pub fn new(
-        settings: MachineSettings,
-        queues: Queues,
-        questions: Vec<Question>,
-        interrupted: bool,
-        seed: u64,
-    ) -> Self {
+    /// Returns a machine that is idle, or waits for answers. What was `left` comes from the crash journal; `seed` is any
+    /// random number.
+    pub fn new(settings: MachineSettings, left: Left, seed: u64) -> Self {
+        let Left { queues, questions, batch, interrupted } = left;
         let mut machine = Self {
             settings,
             phase: Phase::Idle,
@@ -188,6 +207,7 @@ impl Machine {
             urgent: 0,
             questions: QuestionBook::default(),
             rules: Arc::default(),
+            grants: Vec::new(),
             own_folders: Arc::default(),
             run: None,
             effects: Vec::new(),
@@ -199,7 +219,7 @@ impl Machine {
             random: seed,
             accepted: None,
         };
-        machine.ask_again(questions);
+        machine.ask_again(questions, batch);
         machine
     }
 
@@ -226,6 +246,8 @@ impl Machine {
                 self.on_stream_finished(moment, request, *message, failure);
             }
             Input::ToolValidated { call, verdict } => self.on_tool_validated(moment, &call, verdict),
+            Input::ToolDescribed { call, preview } => self.on_tool_described(moment, &call, *preview),
+            Input::DeadlineReached => self.on_deadline(moment),
             Input::ToolFinished { call, end } => self.on_tool_finished(moment, &call, end),
             Input::RetryDue(retry) => self.on_retry_due(moment, retry),
             Input::Step => self.on_step(moment),
@@ -256,7 +278,7 @@ impl Machine {
         Policy {
             mode: self.settings.mode,
             rules: Arc::clone(&self.rules),
-            grants: Vec::new(),
+            grants: self.grants.clone(),
             own_folders: Arc::clone(&self.own_folders),
         }
     }
@@ -269,6 +291,10 @@ impl Machine {
 
     /// Obeys settings from now on.
     pub fn configure(&mut self, set: &StoredSettings) {
+        if let Some(grants) = &set.grants {
+            // A rule of a later version says nothing here.
+            self.grants = grants.iter().filter_map(|rule| serde_json::from_value(rule.clone()).ok()).collect();
+        }
         self.settings = self.settings_with(set);
     }
 
@@ -280,6 +306,8 @@ impl Machine {
     fn settings_with(&self, set: &StoredSettings) -> MachineSettings {
         let mut settings = self.settings.clone();
         settings.mode = set.mode.unwrap_or(settings.mode);
+        settings.headless = set.headless.unwrap_or(settings.headless);
+        settings.ask_timeout_ms = set.ask_timeout_ms.unwrap_or(settings.ask_timeout_ms);
         settings.max_turns = set.max_turns.unwrap_or(settings.max_turns);
         settings.retry.enabled = set.auto_retry.unwrap_or(settings.retry.enabled);
         settings.steering_mode = set.steering_mode.unwrap_or(settings.steering_mode);
@@ -302,6 +330,7 @@ impl Machine {
             (_, Some(Run { stop: Some(_), .. })) => SessionStatus::Stopping,
             (Phase::RetryWait(_), _) => SessionStatus::RetryWait,
             (Phase::Asking { .. }, _) => SessionStatus::Asking,
+            (Phase::Tools(batch), _) if batch.is_asking() => SessionStatus::Asking,
             _ => SessionStatus::Running,
         }
     }
@@ -422,13 +451,18 @@ impl Machine {
                 let request = streaming.request;
                 self.effects.push(Effect::CancelRequest(request, Cut::Stopped));
             }
+            Phase::Tools(_) if why == Stop::Shutdown => self.leave_tools(moment),
             Phase::Tools(_) => self.cancel_tools(moment),
             Phase::RetryWait(pause) => {
                 let retry = pause.id;
                 self.effects.push(Effect::CancelRetry(retry));
                 self.end_retry_wait();
             }
-            Phase::Asking { .. } if why == Stop::Abort => self.cancel_questions(moment),
+            Phase::Asking { .. } if why == Stop::Abort => {
+                self.cancel_questions(moment);
+                self.phase = Phase::Between(Next::Answer);
+                self.effects.push(Effect::Step);
+            }
             // The question stays open: it is asked again when the session is loaded.
             Phase::Asking { .. } => self.end_run(RunEnd::Interrupted),
             Phase::Idle | Phase::Starting(_) | Phase::Between(_) => {}

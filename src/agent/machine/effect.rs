@@ -41,8 +41,15 @@ pub enum Effect {
     CancelRequest(RequestId, Cut),
     /// Check a tool call; `Input::ToolValidated` follows.
     ValidateTool(Arc<ToolStart>),
+    /// Find out what a person is shown of a tool call; `Input::ToolDescribed` follows.
+    DescribeTool(Arc<ToolStart>),
     /// Run a tool call; `Input::ToolFinished` follows.
-    StartTool(Arc<ToolStart>),
+    StartTool {
+        /// The call.
+        call: Arc<ToolStart>,
+        /// Digest of what was consented to: the call must still be that. `None` when nobody had to be asked.
+        approved: Option<String>,
+    },
     /// Stop the tool call with this result entry; `Input::ToolFinished` follows.
     CancelTool(EntryId),
     /// Send `Input::RetryDue` after a pause.

@@ -46,7 +46,8 @@ impl Untold {
             | Effect::EmitEntry(_)
             | Effect::StartRequest { .. }
             | Effect::ValidateTool(_)
-            | Effect::StartTool(_)
+            | Effect::DescribeTool(_)
+            | Effect::StartTool { .. }
             | Effect::ArmRetry { .. }
             | Effect::Reply(..)
             | Effect::Step => {}

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_protocol::message::{AssistantMessage, Message, ToolResult, UserMessage};
+use agentd_protocol::message::{AssistantMessage, Message, ToolResult, ToolResultMessage, UserMessage};
 use agentd_protocol::methods::{Decision, IfBusy, SteerWhen};
 use agentd_protocol::{ApprovalId, EntryId};
 
 use super::failure::Untold;
 use super::queue::Queues;
 use crate::permissions::policy::CheckedCall;
-use crate::permissions::questions::Unanswerable;
+use crate::permissions::questions::{Preview, Unanswerable};
 use crate::provider::error::ErrorClass;
 use crate::session::entry::EntryBody;
 
@@ -113,6 +113,15 @@ pub enum Input {
         /// What the gate looks at, or the result that says what is wrong with the call.
         verdict: Result<CheckedCall, ToolEnd>,
     },
+    /// What a person is shown of a tool call was found out.
+    ToolDescribed {
+        /// The call: the entry that its result will be.
+        call: EntryId,
+        /// That, or the result of a call that cannot run.
+        preview: Box<Result<Preview, ToolEnd>>,
+    },
+    /// The deadline of a question may have come.
+    DeadlineReached,
     /// A tool call has ended.
     ToolFinished {
         /// The call: the entry that its result will be.
@@ -145,6 +154,8 @@ pub struct Response {
     pub decision: Decision,
     /// Name of the client; `None` for one without a name.
     pub by: Option<String>,
+    /// Its process, where the system tells it.
+    pub pid: Option<i32>,
     /// What it remarks.
     pub message: Option<String>,
 }
@@ -222,4 +233,11 @@ pub struct ToolEnd {
     pub is_error: bool,
     /// Milliseconds it ran; `None` when it never started.
     pub duration_ms: Option<u64>,
+}
+
+impl From<ToolResultMessage> for ToolEnd {
+    fn from(message: ToolResultMessage) -> Self {
+        let ToolResultMessage { content, details, is_error, duration_ms, .. } = message;
+        Self { result: Arc::new(ToolResult { content, details, structured_content: None }), is_error, duration_ms }
+    }
 }

@@ -10,7 +10,7 @@
 //! | idle | a prompt or `continue` | `idle` |
 //! | starting | the preparation of a run (model, system prompt, working directory); its session takes no request meanwhile | `idle` |
 //! | streaming | the end of a model response | `streaming` |
-//! | tools | the end of every tool call of the response | `tools` |
+//! | tools | the end of every tool call of the response, and consent to those that need it | `tools`, `consent` |
 //! | between turns | the writes of a finished turn | `turns` |
 //! | retry wait | a timer | `retry` |
 //! | asking | the answer to a question | `asking` |
@@ -18,6 +18,7 @@
 //! A run that is being stopped stays in its state, with `stop` set, until what it waits for has ended.
 
 mod asking;
+mod consent;
 mod core;
 mod effect;
 mod failure;
@@ -33,7 +34,8 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{Machine, MachineSettings, ModelFacts, Moment};
+pub use self::core::{Left, Machine, MachineSettings, ModelFacts, Moment};
+pub use consent::LeftBatch;
 pub use effect::{Cut, Effect, NewEntry, Outcome};
 pub use failure::Untold;
 pub use input::{Failure, Input, Prepared, Refusal, ReplyId, RequestId, Response, RetryId, Stop, ToolEnd};

@@ -1,6 +1,7 @@
 //! The machine on its own: inputs by hand, effects written down as short words.
 
 mod asking;
+mod consent;
 mod random;
 mod sim;
 mod steering;

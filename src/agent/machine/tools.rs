@@ -6,34 +6,41 @@ use agentd_protocol::EntryId;
 use agentd_protocol::message::{ContentBlock, Message, ToolCall, ToolResult, ToolResultMessage};
 use serde_json::json;
 
+use super::consent::end_event;
 use super::core::{Machine, Moment, Next, Phase};
 use super::effect::{Effect, NewEntry};
-use super::input::ToolEnd;
+use super::input::{Stop, ToolEnd};
 use crate::agent::event::{Event, MessageEntry, ToolStart};
 use crate::permissions::policy::{Ask, CheckedCall, Reason, Verdict, decide};
 use crate::session::entry::EntryBody;
 
 /// What a call that never ran is answered with when the run is stopped.
-const ABORTED: &str = "Operation aborted";
+pub(super) const ABORTED: &str = "Operation aborted";
 
 /// The calls of one response. A call is known by the entry of its result: a model may give two calls the same id.
 #[derive(Debug)]
 pub(super) struct ToolBatch {
-    assistant: MessageEntry,
-    calls: Vec<Call>,
+    pub(super) assistant: MessageEntry,
+    pub(super) calls: Vec<Call>,
+    /// A daemon before this one began it.
+    pub(super) is_from_before: bool,
 }
 
 /// One call.
 #[derive(Debug)]
-struct Call {
-    start: Arc<ToolStart>,
-    state: CallState,
+pub(super) struct Call {
+    pub(super) start: Arc<ToolStart>,
+    pub(super) state: CallState,
 }
 
-/// Where a call stands. Questions to a person will come between the gate and running.
+/// Where a call stands.
 #[derive(Debug)]
-enum CallState {
+pub(super) enum CallState {
     Validating,
+    /// A person is to decide, and it is found out what there is to show.
+    Describing(Ask),
+    /// A person decides; the question holds its entry.
+    Asking,
     Running,
     Done(ToolEnd),
 }
@@ -45,8 +52,18 @@ impl ToolBatch {
         running.map(|call| call.start.entry_id.clone()).collect()
     }
 
-    fn open(&mut self, id: &EntryId) -> Option<&mut Call> {
+    pub(super) fn open(&mut self, id: &EntryId) -> Option<&mut Call> {
         self.calls.iter_mut().find(|call| call.start.entry_id == *id && !matches!(call.state, CallState::Done(_)))
+    }
+
+    /// Tells whether a call waits for an answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call.state, CallState::Asking))
+    }
+
+    /// Tells whether nothing but answers is waited for.
+    pub(super) fn only_asks(&self) -> bool {
+        self.is_asking() && self.calls.iter().all(|call| matches!(call.state, CallState::Asking | CallState::Done(_)))
     }
 
     fn is_done(&self) -> bool {
@@ -89,7 +106,7 @@ impl Machine {
                 state: CallState::Validating,
             })
             .collect();
-        ToolBatch { assistant, calls }
+        ToolBatch { assistant, calls, is_from_before: false }
     }
 
     /// Answers every call of a response that was cut by the output limit without running any.
@@ -120,19 +137,20 @@ impl Machine {
             Ok(checked) => {
                 let start = Arc::clone(&call.start);
                 match decide(&self.policy(), &checked.view(&start.name)) {
-                    Verdict::Allow => self.start_call(id),
+                    Verdict::Allow => self.start_call(id, None),
                     Verdict::Deny(Reason(why)) => self.finish_call(moment, id, never_ran(&denied(&why))),
-                    Verdict::Ask(Ask { reason, .. }) => self.finish_call(moment, id, never_ran(&unasked(&reason))),
+                    Verdict::Ask(ask) => self.seek_consent(id, ask),
                 }
             }
         }
     }
 
-    fn start_call(&mut self, id: &EntryId) {
+    /// Lets a call run; one that was consented to only if it is still what `approved` is the digest of.
+    pub(super) fn start_call(&mut self, id: &EntryId, approved: Option<String>) {
         let Phase::Tools(batch) = &mut self.phase else { return };
         let Some(call) = batch.open(id) else { return };
         call.state = CallState::Running;
-        self.effects.push(Effect::StartTool(Arc::clone(&call.start)));
+        self.effects.push(Effect::StartTool { call: Arc::clone(&call.start), approved });
     }
 
     pub(super) fn on_tool_finished(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
@@ -144,32 +162,29 @@ impl Machine {
 
     /// Stops the calls that run and answers those that have not begun.
     pub(super) fn cancel_tools(&mut self, moment: Moment<'_>) {
+        self.cancel_running();
+        self.cancel_questions(moment);
+        self.finish_unbegun(moment, |state| !matches!(state, CallState::Running | CallState::Done(_)));
+    }
+
+    pub(super) fn cancel_running(&mut self) {
         let Phase::Tools(batch) = &self.phase else { return };
         for call in batch.running() {
             self.effects.push(Effect::CancelTool(call));
         }
-        let Phase::Tools(batch) = &self.phase else { return };
-        let waiting = batch.calls.iter().filter(|call| matches!(call.state, CallState::Validating));
-        let waiting: Vec<EntryId> = waiting.map(|call| call.start.entry_id.clone()).collect();
-        for id in waiting {
-            self.finish_call(moment, &id, never_ran(ABORTED));
-        }
     }
 
-    fn finish_call(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
+    pub(super) fn finish_call(&mut self, moment: Moment<'_>, id: &EntryId, end: ToolEnd) {
         let Phase::Tools(batch) = &mut self.phase else { return };
         let Some(call) = batch.open(id) else { return };
-        let event = Event::ToolExecutionEnd {
-            call: Arc::clone(&call.start),
-            result: Arc::clone(&end.result),
-            is_error: end.is_error,
-            duration_ms: end.duration_ms,
-        };
+        let event = end_event(&call.start, &end);
         call.state = CallState::Done(end);
         let done = batch.is_done();
         self.emit(event);
         if done {
             self.end_batch(moment);
+        } else if self.run.as_ref().is_some_and(|run| run.stop == Some(Stop::Shutdown)) {
+            self.leave_if_only_asking();
         }
     }
 
@@ -198,7 +213,8 @@ impl Machine {
         for entry in &results {
             self.announce(entry.clone());
         }
-        self.end_turn(batch.assistant, results, Next::Answer);
+        let next = if batch.is_from_before { Next::AnswerAgain } else { Next::Answer };
+        self.end_turn(batch.assistant, results, next);
     }
 }
 
@@ -228,16 +244,8 @@ fn denied(why: &str) -> String {
     format!("Permission denied: {why}. The call was not run; do not try to get the same effect another way.")
 }
 
-/// What a call is answered with that needs a person's consent where nobody can be asked.
-fn unasked(reason: &str) -> String {
-    format!(
-        "Permission denied: {reason}, which needs somebody's consent, and nobody is there to be asked. The call was \
-             not run."
-    )
-}
-
 /// Makes the end of a call that was not run.
-fn never_ran(text: &str) -> ToolEnd {
+pub(super) fn never_ran(text: &str) -> ToolEnd {
     ToolEnd {
         result: Arc::new(ToolResult {
             content: vec![ContentBlock::text(text)],

@@ -38,6 +38,7 @@ impl Machine {
         if self.is_stopping() {
             return match next {
                 Next::Answer
+                | Next::AnswerAgain
                 | Next::Answered { decision: Decision::Once | Decision::Session | Decision::Always, .. } => {
                     self.emit(Event::TurnStart);
                     self.end_stopped(moment);
@@ -49,6 +50,8 @@ impl Machine {
         }
         match next {
             Next::Answer => self.next_turn(moment),
+            // What a run is prepared with may have changed since.
+            Next::AnswerAgain => self.prepare_again(),
             Next::Answered { decision, is_from_before } => self.after_decision(moment, decision, is_from_before),
             Next::Stop(end) => self.after_answer(moment, end),
             Next::Cut(answer) => self.after_cut(moment, answer),

@@ -66,6 +66,29 @@ pub static MODE: Key = Key {
     ..ROW
 };
 
+/// What becomes of questions when nobody is there.
+pub static HEADLESS: Key = Key {
+    name: "permissions.headless",
+    kind: Kind::Word(&["deny", "wait"]),
+    default: word("deny"),
+    variable: "AGENTD_PERMISSIONS_HEADLESS",
+    applies: Applies::Session,
+    doc: "What becomes of a question when nobody is attached who could answer: taken for answered with no at once \
+          (`deny`), or left to wait for somebody (`wait`).",
+    ..ROW
+};
+
+/// How long questions wait.
+pub static ASK_TIMEOUT: Key = Key {
+    name: "permissions.ask_timeout_ms",
+    kind: MILLISECONDS,
+    default: number(0),
+    variable: "AGENTD_PERMISSIONS_ASK_TIMEOUT_MS",
+    applies: Applies::Session,
+    doc: "How long a question waits before it is taken for answered with no, in milliseconds; 0: for ever.",
+    ..ROW
+};
+
 /// Most turns of a run.
 pub static MAX_TURNS: Key = Key {
     name: "max_turns",
@@ -266,6 +289,8 @@ pub static LOG_LEVEL: Key = Key {
 pub static KEYS: &[&Key] = &[
     &MODEL,
     &MODE,
+    &HEADLESS,
+    &ASK_TIMEOUT,
     &MAX_TURNS,
     &REQUIRE_READ,
     &RETRY_ENABLED,

@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 use std::time::Duration;
 
-use agentd_protocol::methods::Mode;
+use agentd_protocol::methods::{Headless, Mode};
 
 use super::key::Key;
 use super::keys;
@@ -19,6 +19,10 @@ pub struct Settings {
     pub model: Option<String>,
     /// What tools may do without a question.
     pub mode: Mode,
+    /// What becomes of questions when nobody is there to answer.
+    pub headless: Headless,
+    /// How long questions wait, in milliseconds; 0: for ever.
+    pub ask_timeout_ms: u64,
     /// Most turns of one run.
     pub max_turns: u32,
     /// Which files sessions may change without reading them first.
@@ -133,6 +137,8 @@ impl Settings {
         Self {
             model: held.text(&keys::MODEL).filter(|name| !name.is_empty()),
             mode: Mode::from_word(held.word(&keys::MODE)).unwrap_or(DEFAULT_MODE),
+            headless: Headless::from_word(held.word(&keys::HEADLESS)).unwrap_or_default(),
+            ask_timeout_ms: held.number(&keys::ASK_TIMEOUT),
             max_turns: held.count(&keys::MAX_TURNS),
             require_read: if held.word(&keys::REQUIRE_READ) == "off" { RequireRead::Off } else { RequireRead::Changed },
             retry: RetrySettings {

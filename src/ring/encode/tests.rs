@@ -4,7 +4,9 @@ use agentd_protocol::message::{
     AssistantMessage, ContentBlock, StopReason, SystemMessage, ThinkingLevel, ToolCall, ToolResult, ToolResultMessage,
     UserMessage,
 };
-use agentd_protocol::methods::{Decision, Entry, Question, QuestionKind, Resolution, RunEnd};
+use agentd_protocol::methods::{
+    AskedCall, Decision, Entry, Question, QuestionKind, Resolution, RunEnd, Shown, ShownKind,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -272,16 +274,37 @@ fn questions() {
             text: NASTY.to_owned(),
             options: vec![Decision::Once, Decision::Deny],
             asked_at: 7,
+            deadline: turns.map(i64::from),
             turns,
+            tool: turns.map(|_| Box::new(asked_call())),
         };
         check(Event::ApprovalRequested(question.clone()), WireEvent::ApprovalRequested(question));
     }
     for (by, decision) in [(None, Resolution::Cancelled), (Some(NASTY.to_owned()), Resolution::Session)] {
-        let answer = Answer { decision, by: by.clone(), message: by.clone() };
+        let answer = Answer { decision, by: by.clone(), pid: by.as_ref().map(|_| 7), message: by.clone() };
         check(
             Event::ApprovalResolved { approval_id: "s.e1".into(), answer },
-            WireEvent::ApprovalResolved { approval_id: "s.e1".into(), decision, by: by.clone(), message: by },
+            WireEvent::ApprovalResolved {
+                approval_id: "s.e1".into(),
+                decision,
+                by: by.clone(),
+                pid: by.as_ref().map(|_| 7),
+                message: by,
+            },
         );
+    }
+}
+
+fn asked_call() -> AskedCall {
+    AskedCall {
+        tool_call_id: "c".into(),
+        tool_name: NASTY.to_owned(),
+        entry_id: "e2".into(),
+        reason: NASTY.to_owned(),
+        cwd: "/w".to_owned(),
+        shown: Shown { kind: ShownKind::Command, text: NASTY.to_owned(), is_complete: true, is_exact: false },
+        always: vec![serde_json::json!({"tool": "bash"})],
+        digest: "00".to_owned(),
     }
 }
 

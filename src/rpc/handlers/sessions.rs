@@ -47,6 +47,8 @@ async fn new_session(call: Arc<Call>, params: NewSessionParams) -> Result<NewSes
         tools: params.tools,
         mode: params.mode,
         given,
+        headless: params.headless,
+        ask_timeout_ms: params.ask_timeout_ms,
         parent_session: params.parent_session,
     };
     let handle = call.core.sessions.new_session(new).await?;

@@ -296,7 +296,7 @@ fn respond(shared: &Shared, state: &mut State, given: UserAnswer, reply: Reply<E
         return drop(reply.send(Err(SessionError::AlreadyResolved(first.clone()))));
     }
     let UserAnswer { approval, decision, message, client } = given;
-    let first = Decided { decision: decision.into(), by: Some(client.who.name.clone()), message };
+    let first = Decided { decision: decision.into(), by: Some(client.who.name.clone()), pid: None, message };
     (state.asked, state.answered) = (None, Some(first.clone()));
     let seq = shared.ring.push([Event::ApprovalResolved { approval_id: approval, answer: first }]);
     answer(reply, Empty {}, seq);

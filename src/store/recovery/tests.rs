@@ -1,9 +1,10 @@
 use agentd_protocol::message::UserMessage;
+use agentd_protocol::methods::{AskedCall, QuestionKind, Resolution, Shown, ShownKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::agent::machine::QueuedMessage;
+use crate::agent::machine::{QueuedMessage, ToolEnd};
 use crate::store::crash_journal::live_records;
 use crate::store::record::load_bytes;
 
@@ -448,8 +449,10 @@ fn recovered_entries_can_be_written() {
 
 fn asked(leaf: &str, entries: &[&str]) -> JournalRecord {
     let question = |entry: &&str| Question {
+        deadline: None,
+        tool: None,
         approval_id: questions::approval_id(&"s".into(), &(*entry).into()),
-        kind: agentd_protocol::methods::QuestionKind::MaxTurns,
+        kind: QuestionKind::MaxTurns,
         text: String::new(),
         options: Vec::new(),
         asked_at: 0,
@@ -489,7 +492,81 @@ fn a_question_whose_answer_is_in_the_file_is_not() {
     let mut book = questions::QuestionBook::default();
     let JournalRecord::Questions { questions, .. } = asked("u", &["q"]) else { panic!("questions") };
     book.ask(questions[0].clone());
-    let (_, entry, body) = book.cancel_all(0).remove(0);
-    tree.push(crate::store::record::encode_entry(&entry, Some(&"u".into()), 0, &body).unwrap());
+    let end = book.end(|_| true, Resolution::Cancelled, 0).remove(0);
+    tree.push(crate::store::record::encode_entry(&end.entry_id, Some(&"u".into()), 0, &end.body).unwrap());
     check_asked(&tree, &[run(), asked("u", &["q"])], (&[], true));
+}
+
+/// A question about a call, whose result will be the entry `e-<call>`.
+fn asked_about(leaf: &str, calls: &[&str]) -> JournalRecord {
+    let JournalRecord::Questions { leaf_id, mut questions } = asked(leaf, calls) else { panic!("questions") };
+    for (question, call) in questions.iter_mut().zip(calls) {
+        let shown = Shown { kind: ShownKind::Command, text: "c".into(), is_complete: true, is_exact: true };
+        question.kind = QuestionKind::Tool;
+        question.tool = Some(Box::new(AskedCall {
+            tool_call_id: (*call).into(),
+            tool_name: "bash".into(),
+            entry_id: format!("e-{call}").as_str().into(),
+            reason: String::new(),
+            cwd: "/".into(),
+            shown,
+            always: Vec::new(),
+            digest: String::new(),
+        }));
+    }
+    JournalRecord::Questions { leaf_id, questions }
+}
+
+/// The calls of the batch that is left: their entries, and what their results say.
+fn left(recovery: &Recovery) -> Vec<String> {
+    let calls = recovery.batch.iter().flat_map(|batch| &batch.calls);
+    let text = |end: &ToolEnd| match end.result.content[0].as_text().unwrap() {
+        INTERRUPTED_TOOL => "interrupted".to_owned(),
+        UNSTARTED_TOOL => "unstarted".to_owned(),
+        other => other.to_owned(),
+    };
+    calls
+        .map(|(start, end)| format!("{}={} {}", start.entry_id, start.id, end.as_ref().map_or("asks".into(), text)))
+        .collect()
+}
+
+#[test]
+fn a_call_that_was_asked_about_is_asked_about_again_and_the_others_are_not_run() {
+    let lines = ["u< u", "a<u a(f,s,q,n,p)"];
+    let records = [
+        run(),
+        tool_started("f", "e-f"),
+        tool_started("s", "e-s"),
+        asked_about("a", &["q", "p"]),
+        tool_finished("f", "e-f"),
+    ];
+    let recovery = recovered(&lines, &records);
+    let expected =
+        ["e-f=f did f", "e-s=s interrupted", "e-q=q asks", "00000001=n unstarted", "e-p=p asks"].map(str::to_owned);
+    assert_eq!(left(&recovery), expected);
+    assert_eq!((recovery.questions.len(), recovery.interrupted), (2, false));
+    assert_eq!(recovery.append, [], "the results are written when all are there");
+    assert_eq!(recovery.batch.map(|batch| batch.assistant.id), Some("a".into()));
+}
+
+#[test]
+fn what_was_left_before_is_left_again() {
+    let lines = ["u< u", "a<u a(f,q)"];
+    let records = [run(), tool_finished("f", "e-f"), asked_about("a", &["q"])];
+    assert_eq!(left(&recovered(&lines, &records)), ["e-f=f did f", "e-q=q asks"]);
+    assert_eq!(live_records(&records), records);
+}
+
+#[test]
+fn calls_whose_questions_have_ended_are_answered_as_ever() {
+    let records = |calls: &[&str]| [run(), asked_about("a", calls), tool_finished("f", "e-f")];
+    // The last question was answered, and the call had not begun.
+    let recovery = recovered(&["u< u", "a<u a(f,q)"], &records(&[]));
+    assert_eq!((left(&recovery), recovery.append.len(), recovery.interrupted), (Vec::new(), 2, true));
+    // Somebody went on with the session.
+    let recovery = recovered(&["u< u", "a<u a(f,q)", "v<a u"], &records(&["q"]));
+    assert_eq!((left(&recovery), recovery.questions, recovery.interrupted), (Vec::new(), Vec::new(), true));
+    // The call is not there.
+    let recovery = recovered(&["u< u", "a<u a(f)"], &records(&["q"]));
+    assert_eq!((left(&recovery), recovery.questions, recovery.append.len()), (Vec::new(), Vec::new(), 1));
 }

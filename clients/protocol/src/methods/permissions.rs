@@ -43,6 +43,28 @@ pub(super) fn known_mode<'de, D: serde::Deserializer<'de>>(deserializer: D) -> R
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }
 
+/// What becomes of a question when no client is attached that lets somebody answer (`capabilities.answers`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Headless {
+    /// It is taken for answered with no at once.
+    #[default]
+    Deny,
+    /// It waits for somebody.
+    Wait,
+}
+
+impl Headless {
+    /// Returns the policy that a word of the wire names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "deny" => Some(Self::Deny),
+            "wait" => Some(Self::Wait),
+            _ => None,
+        }
+    }
+}
+
 /// Parameters of [`SetMode`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -21,6 +21,14 @@ pub struct NewSessionParams {
     /// What its tools may do without a question; what the settings say when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// What becomes of a question when nobody is attached who could answer; what the settings say when left out. A
+    /// question that was asked waits for an answer, also when everybody has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headless: Option<Headless>,
+    /// How long a question waits before it is taken for answered with no, in milliseconds; 0: for ever. What the settings
+    /// say when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask_timeout_ms: Option<u64>,
     /// Most turns of one run, 1 to 1000000; what `max_turns` of the settings says when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,

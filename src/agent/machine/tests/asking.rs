@@ -24,7 +24,7 @@ fn at_limit_again() -> Sim {
     let mut sim = at_limit();
     let questions = sim.machine.open_questions();
     let settings = sim.machine.settings().clone();
-    sim.machine = Machine::new(settings, Queues::default(), questions, false, 2);
+    sim.machine = Machine::new(settings, Left { questions, ..Left::default() }, 2);
     sim.is_attended = false;
     sim.take_log();
     sim

@@ -1,7 +1,7 @@
 //! Thousands of random sessions: whatever comes in whatever order, the invariants hold.
 
 use agentd_protocol::message::{Message, StopReason};
-use agentd_protocol::methods::{Decision, IfBusy, SessionStatus};
+use agentd_protocol::methods::{Decision, Headless, IfBusy, Mode, SessionStatus};
 
 use super::sim::{Sim, message, user_text};
 use crate::agent::machine::{Failure, Input, Stop};
@@ -67,6 +67,11 @@ fn run(seed: u64) {
     // Most sessions come to their limit of turns now and then.
     let max_turns = 1 + u32::try_from(dice.roll(4)).unwrap();
     sim.set_max_turns(max_turns);
+    if dice.roll(2) == 0 {
+        sim.set_mode(Mode::Ask);
+        let headless = if dice.roll(2) == 0 { Headless::Wait } else { Headless::Deny };
+        sim.set_asking(headless, dice.roll(2) * 50);
+    }
     let mut log = Vec::new();
     for _ in 0..60 {
         act(&mut sim, &mut dice);
@@ -86,7 +91,9 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
     if sim.machine.status() == SessionStatus::RetryWait && dice.roll(2) == 0 {
         return disturb_retry(sim, dice);
     }
-    match dice.roll(27) {
+    match dice.roll(29) {
+        27 => sim.wait_ms(20),
+        28 => respond_to_any(sim, dice),
         26 => sim.steer_now(&next_text(sim)),
         24 => sim.respond(match dice.roll(8) {
             0 => Decision::Session,
@@ -113,6 +120,17 @@ fn act(sim: &mut Sim, dice: &mut Dice) {
         12..=13 if sim.may_be_prepared() => sim.prepared(),
         14 => sim.retry_due(),
         _ => advance(sim, dice),
+    }
+}
+
+/// Answers any of the questions, or one that has ended.
+fn respond_to_any(sim: &mut Sim, dice: &mut Dice) {
+    let open = sim.asked.len() as u64;
+    if open > 0 {
+        let place = usize::try_from(dice.roll(open)).unwrap();
+        let approval = sim.asked[place].clone();
+        sim.respond_to(approval.clone(), if dice.roll(3) == 0 { Decision::Deny } else { Decision::Once });
+        sim.respond_to(approval, Decision::Once);
     }
 }
 
@@ -148,6 +166,9 @@ fn advance(sim: &mut Sim, dice: &mut Dice) {
     if sim.machine.status() == SessionStatus::Asking && dice.roll(2) == 0 {
         return sim.respond(Decision::Once);
     }
+    if sim.is_describing() && dice.roll(2) == 0 {
+        return if dice.roll(5) == 0 { sim.fail_to_describe() } else { sim.describe() };
+    }
     if let Some(tool) = sim.running.first().cloned() {
         return sim.finish_tool(tool.id.as_str());
     }
@@ -157,7 +178,12 @@ fn advance(sim: &mut Sim, dice: &mut Dice) {
     match dice.roll(6) {
         0 => sim.start_stream(),
         1 | 2 => sim.answer("a"),
-        3 => sim.call_tools(if dice.roll(2) == 0 { &["x", "y"] } else { &["x", "x"] }),
+        3 => sim.call_tools(match dice.roll(4) {
+            0 => &["x", "x"],
+            1 => &["w", "r", "x"],
+            2 => &["w", "y"],
+            _ => &["x", "y"],
+        }),
         4 => sim.fail(ErrorClass::Transient),
         _ => sim.finish_stream(message("half", StopReason::Aborted), None),
     }
@@ -170,6 +196,9 @@ fn finish(sim: &mut Sim) {
     sim.abort();
     for _ in 0..10 {
         sim.prepared();
+        while sim.is_describing() {
+            sim.describe();
+        }
         while let Some(tool) = sim.running.first().cloned() {
             sim.finish_tool(tool.id.as_str());
         }

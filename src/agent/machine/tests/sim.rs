@@ -1,22 +1,24 @@
 //! A stand-in for the actor: performs effects in order on a tree in memory and writes down what they were. Writes are
 //! done at once, or held until the test lets them end.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_protocol::message::{
     AssistantMessage, ContentBlock, Message, StopReason, ToolCall, ToolResult, Usage, UserMessage,
 };
-use agentd_protocol::methods::{Decision, IfBusy, Mode, QueueMode, SteerWhen};
+use agentd_protocol::methods::{Decision, Headless, IfBusy, Mode, QueueMode, Resolution, Shown, ShownKind, SteerWhen};
 use agentd_protocol::{ApprovalId, EntryId};
 use serde_json::json;
 
 use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::core::Phase;
+use crate::agent::machine::tools::{Call, CallState};
 use crate::agent::machine::*;
 use crate::config::RetrySettings;
 use crate::permissions::policy::{CheckedCall, EffectClass};
+use crate::permissions::questions::Preview;
 use crate::provider::error::ErrorClass;
 use crate::session::context::build_context;
 use crate::session::entry::{EntryBody, Header};
@@ -45,6 +47,13 @@ pub(super) struct Sim {
     pub(super) is_attended: bool,
     /// Questions that clients see to be open.
     pub(super) asked: Vec<ApprovalId>,
+    /// The calls that questions are about, by the entries of their results.
+    calls_asked: HashMap<ApprovalId, EntryId>,
+    /// The calls that were consented to and have not begun.
+    consented: HashSet<EntryId>,
+    /// The calls of which is to be found out what there is to show.
+    described: Vec<Arc<ToolStart>>,
+    pub(super) now: i64,
 }
 
 pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
@@ -65,9 +74,14 @@ pub(super) fn message(text: &str, stop_reason: StopReason) -> AssistantMessage {
     }
 }
 
-/// What is found out about every call.
-fn checked() -> CheckedCall {
-    CheckedCall { effect: EffectClass::Exec, args: json!({"command": "c"}), places: Vec::new(), cwd: "/".into() }
+/// What is found out about a call: one whose id begins with `r` reads, with `w` writes; any other can do anything.
+fn checked(id: &str) -> CheckedCall {
+    let effect = match id.as_bytes().first() {
+        Some(b'r') => EffectClass::Read,
+        Some(b'w') => EffectClass::Write,
+        _ => EffectClass::Exec,
+    };
+    CheckedCall { effect, args: json!({"command": "c"}), places: Vec::new(), cwd: "/".into() }
 }
 
 pub(super) fn user(text: &str, id: Option<&str>) -> UserMessage {
@@ -78,6 +92,8 @@ impl Sim {
     pub(super) fn new() -> Self {
         let settings = MachineSettings {
             mode: Mode::Full,
+            headless: Headless::Deny,
+            ask_timeout_ms: 0,
             max_turns: 50,
             retry: RetrySettings { base_delay: Duration::from_millis(1), ..RetrySettings::default() },
             steering_mode: QueueMode::OneAtATime,
@@ -85,7 +101,7 @@ impl Sim {
         };
         let header = Header { version: 3, id: "s".into(), timestamp: 0, cwd: "/".into(), parent_session: None };
         Self {
-            machine: Machine::new(settings, Queues::default(), Vec::new(), false, 1),
+            machine: Machine::new(settings, Left::default(), 1),
             tree: SessionTree::new(header),
             log: Vec::new(),
             jobs: VecDeque::new(),
@@ -102,6 +118,10 @@ impl Sim {
             is_preparing: false,
             is_attended: false,
             asked: Vec::new(),
+            calls_asked: HashMap::new(),
+            consented: HashSet::new(),
+            described: Vec::new(),
+            now: 0,
         }
     }
 
@@ -191,7 +211,7 @@ impl Sim {
 
     fn queue(&mut self, input: Input) {
         let session = self.tree.header.id.clone();
-        let moment = Moment { now: 0, tree: &self.tree, session: &session, is_attended: self.is_attended };
+        let moment = Moment { now: self.now, tree: &self.tree, session: &session, is_attended: self.is_attended };
         let effects = self.machine.handle(moment, input);
         self.jobs.extend(effects);
     }
@@ -226,12 +246,22 @@ impl Sim {
             Effect::CancelRequest(request, _) => self.log.push(format!("cancel request {}", request.0)),
             Effect::ValidateTool(call) => {
                 self.log.push(format!("validate {}", call.id));
-                let verdict =
-                    if self.rejected.contains(&call.id.to_string()) { Err(tool_end("bad")) } else { Ok(checked()) };
+                let verdict = if self.rejected.contains(&call.id.to_string()) {
+                    Err(tool_end("bad"))
+                } else {
+                    Ok(checked(call.id.as_str()))
+                };
                 self.queue(Input::ToolValidated { call: call.entry_id.clone(), verdict });
             }
-            Effect::StartTool(call) => {
+            Effect::DescribeTool(call) => {
+                self.log.push(format!("describe {}", call.id));
+                self.described.push(call);
+            }
+            Effect::StartTool { call, approved } => {
                 self.log.push(format!("run {}", call.id));
+                if approved.is_some() {
+                    assert!(self.consented.remove(&call.entry_id), "a call runs once for each consent");
+                }
                 self.running.push(call);
             }
             Effect::CancelTool(call) => {
@@ -256,10 +286,20 @@ impl Sim {
 
     fn note_question(&mut self, event: &Event) {
         match event {
-            Event::ApprovalRequested(question) => self.asked.push(question.approval_id.clone()),
-            Event::ApprovalResolved { approval_id, .. } => {
+            Event::ApprovalRequested(question) => {
+                self.asked.push(question.approval_id.clone());
+                if let Some(asked) = &question.tool {
+                    self.calls_asked.insert(question.approval_id.clone(), asked.entry_id.clone());
+                }
+            }
+            // It never waited.
+            Event::ApprovalResolved { answer, .. } if answer.decision == Resolution::Unattended => {}
+            Event::ApprovalResolved { approval_id, answer } => {
                 let place = self.asked.iter().position(|asked| asked == approval_id);
                 self.asked.remove(place.expect("what ends was asked"));
+                let call = self.calls_asked.remove(approval_id);
+                let is_yes = matches!(answer.decision, Resolution::Once | Resolution::Session | Resolution::Always);
+                self.consented.extend(call.filter(|_| is_yes));
             }
             _ => {}
         }
@@ -367,8 +407,68 @@ impl Sim {
 
     pub(super) fn respond_to(&mut self, approval: ApprovalId, decision: Decision) {
         let reply = self.reply_id();
-        let response = Box::new(Response { approval, decision, by: Some("me".into()), message: None });
+        let response = Box::new(Response { approval, decision, by: Some("me".into()), pid: None, message: None });
         self.feed(Input::Respond { response, reply });
+    }
+
+    pub(super) fn respond_with(&mut self, decision: Decision, message: &str) {
+        let (approval, reply) = (self.asked[0].clone(), self.reply_id());
+        let message = Some(message.to_owned());
+        let response = Box::new(Response { approval, decision, by: None, pid: None, message });
+        self.feed(Input::Respond { response, reply });
+    }
+
+    /// Ends the oldest search for what there is to show of a call.
+    pub(super) fn describe(&mut self) {
+        if !self.described.is_empty() {
+            let call = self.described.remove(0);
+            let shown = Shown { kind: ShownKind::Command, text: "c".into(), is_complete: true, is_exact: true };
+            let preview = Preview { shown, cwd: "/".into(), digest: call.id.to_string() };
+            self.feed(Input::ToolDescribed { call: call.entry_id.clone(), preview: Box::new(Ok(preview)) });
+        }
+    }
+
+    /// Finds that a call cannot run.
+    pub(super) fn fail_to_describe(&mut self) {
+        let call = self.described.remove(0);
+        let preview = Box::new(Err(tool_end("no such file")));
+        self.feed(Input::ToolDescribed { call: call.entry_id.clone(), preview });
+    }
+
+    pub(super) fn is_describing(&self) -> bool {
+        !self.described.is_empty()
+    }
+
+    pub(super) fn set_mode(&mut self, mode: Mode) {
+        self.machine.settings.mode = mode;
+    }
+
+    pub(super) fn set_asking(&mut self, headless: Headless, ask_timeout_ms: u64) {
+        (self.machine.settings.headless, self.machine.settings.ask_timeout_ms) = (headless, ask_timeout_ms);
+    }
+
+    /// Lets time pass, and the deadlines of questions with it.
+    pub(super) fn wait_ms(&mut self, ms: i64) {
+        self.now += ms;
+        if self.machine.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.feed(Input::DeadlineReached);
+        }
+    }
+
+    /// Loads the session anew, with what a killed daemon has left of its questions about calls.
+    pub(super) fn load_again(&mut self) {
+        let Phase::Tools(batch) = &self.machine.phase else { panic!("no calls are left") };
+        let state = |call: &Call| match &call.state {
+            CallState::Asking => None,
+            CallState::Done(end) => Some(end.clone()),
+            _ => Some(tool_end("cut short")),
+        };
+        let calls = batch.calls.iter().map(|call| (Arc::clone(&call.start), state(call))).collect();
+        let batch = Some(LeftBatch { assistant: batch.assistant.clone(), calls });
+        let left = Left { questions: self.machine.open_questions(), batch, ..Left::default() };
+        self.machine = Machine::new(self.machine.settings().clone(), left, 2);
+        self.running.clear();
+        self.take_log();
     }
 
     pub(super) fn abort(&mut self) {

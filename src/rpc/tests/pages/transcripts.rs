@@ -241,6 +241,8 @@ async fn approvals() -> String {
     drop(recorder.client.next_text().await);
     recorder.text.clear();
     session.ask(Question {
+        deadline: None,
+        tool: None,
         approval_id: format!("{SESSION}.7c21a90e").into(),
         kind: QuestionKind::MaxTurns,
         text: "The run has taken 50 turns, the most of one run. Go on for another 50?".into(),

@@ -198,6 +198,8 @@ fn new_session(dir: &tempfile::TempDir) -> NewSession {
         name: None,
         tools: Some(vec!["echo".into()]),
         mode: None,
+        headless: None,
+        ask_timeout_ms: None,
         given: Layer::of_session(&serde_json::from_str(r#"{"max_turns": 8}"#).unwrap()).unwrap(),
         parent_session: None,
     }
