@@ -64,7 +64,7 @@ async fn at_its_limit_of_turns_a_run_asks_and_goes_on_when_told() {
     other.ok("respond_approval", answer).await;
     let resolved = client.events_until("approval_resolved").await.pop().unwrap();
     let expected = json!({"type": "approval_resolved", "approvalId": question["approvalId"], "decision": "once",
-        "by": "other", "message": "go"});
+        "by": "other", "pid": std::process::id(), "message": "go"});
     assert_eq!(resolved["event"], expected);
     let second = client.events_until("approval_requested").await.pop().unwrap()["event"].clone();
     assert_ne!(second["approvalId"], question["approvalId"]);
