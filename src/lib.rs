@@ -14,6 +14,7 @@ pub mod fronts;
 mod own_file;
 pub mod permissions;
 pub mod provider;
+pub mod redact;
 pub mod resources;
 pub mod ring;
 pub mod rpc;

@@ -9,6 +9,7 @@
 mod append;
 mod attach;
 mod commands;
+mod hide_keys;
 mod images;
 mod journal;
 mod model;
@@ -316,6 +317,7 @@ impl SessionActor {
 
     /// Gives the machine an input and queues what it wants done.
     fn feed(&mut self, input: Input) {
+        let input = self.without_keys(input);
         let is_attended = self.clients.values().any(|client| client.answers);
         let moment = Moment { now: clock::now_ms(), tree: &self.tree, session: &self.id, is_attended };
         let effects = self.machine.handle(moment, input);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::clock;
 use crate::config::Config;
+use crate::config::env::SessionEnv;
 use crate::constants::RING_BUDGET_BYTES;
 use crate::exec::{Spawner, SpawnerOptions};
 use crate::permissions::rule_files::RuleFiles;
 use crate::provider::{AskModel, Catalog, ProviderClient};
+use crate::redact::KeyBook;
 use crate::ring::{ListLog, RingBudget};
 use crate::store::index::Index;
 use crate::store::session_file::Writer;
@@ -37,6 +39,8 @@ pub struct Services {
     pub own_folders: Arc<[PathBuf]>,
     /// Lets one edit at a time change a file.
     pub file_locks: FileLocks,
+    /// Knows the keys that nobody may see.
+    pub key_book: KeyBook,
     /// Knows which folders are trusted.
     pub trust: TrustStore,
     /// Reads the rules for tool calls.
@@ -63,9 +67,11 @@ impl Services {
         // Numbers of microseconds: one that a client has from an earlier daemon is smaller than all of this one, and
         // every program reads them exactly.
         let list_log = ListLog::new(u64::try_from(clock::now_ms()).unwrap_or_default().saturating_mul(1000));
+        let key_book = KeyBook::default();
         Ok(Self {
             tasks,
-            provider: Arc::new(ProviderClient::new()),
+            provider: Arc::new(ProviderClient::with_book(key_book.clone())),
+            key_book,
             models: Arc::new(models),
             tools: Arc::new(ToolRegistry::builtin()),
             spawner: Spawner::new(spawner)?,
@@ -81,5 +87,10 @@ impl Services {
             ring_budget: RingBudget::new(RING_BUDGET_BYTES),
             config,
         })
+    }
+
+    /// Takes note of the keys in the user's files, as they were read last, and in a session's environment.
+    pub fn learn_keys(&self, env: &SessionEnv) {
+        self.key_book.learn(self.models.registry().known_keys(env));
     }
 }

@@ -3,13 +3,16 @@
 //! At the default level a log line holds no message text, no tool output and no key. Other crates are held to
 //! warnings at every level, because at finer ones they print what passes through them, headers with keys included.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
+
+use crate::redact::KeyBook;
 
 /// Starts logging up to a level, and makes panics part of the log.
 pub(super) fn start(level: &str) {
@@ -38,11 +41,37 @@ fn layer() -> Box<dyn Layer<Registry> + Send + Sync> {
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
     tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| WithoutKeys(std::io::stderr()))
         .with_ansi(colours)
         // Reporting a failed write to stderr on stderr would panic once its reader is gone.
         .log_internal_errors(false)
         .boxed()
+}
+
+/// Keys that are not written to the log, once they are known.
+static KEYS: OnceLock<KeyBook> = OnceLock::new();
+
+/// Keeps known keys out of the log from now on. What is logged has no key in it anyway; this is for what is forgotten.
+pub(super) fn hide_keys(book: KeyBook) {
+    // A second daemon in one process, as in tests, keeps the first one's.
+    let _ = KEYS.set(book);
+}
+
+/// Writes log lines, each of which comes as a whole, without keys.
+struct WithoutKeys<W>(W);
+
+impl<W: Write> Write for WithoutKeys<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        match KEYS.get().map(KeyBook::keys).filter(|keys| !keys.is_empty()) {
+            Some(keys) => self.0.write_all(keys.redact(&String::from_utf8_lossy(line)).as_bytes())?,
+            None => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// systemd says in `JOURNAL_STREAM` which file is the journal's; a redirected stderr is another one.
@@ -85,5 +114,15 @@ mod tests {
         for word in words {
             assert!(word.parse::<LevelFilter>().is_ok(), "{word}");
         }
+    }
+
+    #[test]
+    fn b210_a_log_line_has_no_key() {
+        let book = KeyBook::default();
+        book.learn([("K".to_owned(), "sk-CANARY-of-the-log".to_owned())]);
+        hide_keys(book);
+        let mut log = WithoutKeys(Vec::new());
+        log.write_all(b"failed: sk-CANARY-of-the-log\n").unwrap();
+        assert_eq!(log.0, b"failed: [redacted: K]\n");
     }
 }

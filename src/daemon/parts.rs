@@ -5,6 +5,7 @@ use std::io;
 use agentd_protocol::version;
 use tokio::net::UnixStream;
 
+use super::logging;
 use super::service::{Peer, Service, StopHandle};
 use crate::agent::services::Services;
 use crate::config::Config;
@@ -52,6 +53,7 @@ impl Parts {
         };
         let spawner = SpawnerOptions { nofile: open_files, ..SpawnerOptions::default() };
         let services = Services::new(config, tasks.clone(), NAME, spawner)?;
+        logging::hide_keys(services.key_book.clone());
         // Where no server of models listens, this is four refused connections.
         let models = std::sync::Arc::clone(&services.models);
         drop(tasks.spawn("ask local models", async move { models.ask_local(LOCAL_MODELS_MAX_AGE).await }));

@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use super::files::Watched;
+use super::known_keys;
 use super::local::{self, Target};
 use super::models_json::ProviderDef;
 use super::registry::ModelRegistry;
@@ -31,6 +32,8 @@ pub struct Catalog {
 struct Sources {
     files: Vec<Watched<ProviderDef>>,
     keys: Vec<Watched<(String, ValueSource)>>,
+    /// The same files, for hiding what is in them.
+    all_keys: Vec<Watched<(String, String)>>,
     local: Vec<ProviderDef>,
 }
 
@@ -54,6 +57,7 @@ impl Catalog {
         let mut sources = Sources {
             files: files.iter().cloned().map(Watched::models).collect(),
             keys: auth.iter().cloned().map(Watched::keys).collect(),
+            all_keys: auth.iter().cloned().map(Watched::all_keys).collect(),
             local: Vec::new(),
         };
         sources.read();
@@ -124,15 +128,20 @@ impl Sources {
     fn read(&mut self) -> bool {
         let files = self.files.iter_mut().map(Watched::refresh);
         let keys = self.keys.iter_mut().map(Watched::refresh);
+        let all_keys = self.all_keys.iter_mut().map(Watched::refresh);
         // All are read, also after the first that has changed.
-        files.chain(keys).fold(false, |any, changed| any | changed)
+        files.chain(keys).chain(all_keys).fold(false, |any, changed| any | changed)
     }
 
     fn build(&self) -> ModelRegistry {
         let files = self.files.iter().map(|file| (file.path().to_path_buf(), file.content().to_vec()));
         let keys = self.keys.iter().map(|file| (file.path().to_path_buf(), file.content().to_vec()));
         let notices = self.files.iter().flat_map(Watched::notices).chain(self.keys.iter().flat_map(Watched::notices));
-        ModelRegistry::build(files.collect(), keys.collect(), &self.local, notices.cloned().collect())
+        let mut known: known_keys::Named =
+            self.files.iter().flat_map(|file| known_keys::in_definitions(file.content())).collect();
+        known.extend(self.all_keys.iter().flat_map(Watched::content).cloned());
+        let registry = ModelRegistry::build(files.collect(), keys.collect(), &self.local, notices.cloned().collect());
+        registry.with_keys(known)
     }
 }
 

@@ -24,6 +24,7 @@ use super::stream::StreamEvent;
 use crate::config::ProviderClocks;
 use crate::config::env::SessionEnv;
 use crate::constants::STREAM_BATCHES;
+use crate::redact::KeyBook;
 
 /// One request to a model.
 #[derive(Clone, Debug)]
@@ -71,6 +72,13 @@ impl ProviderClient {
     /// Returns a client without any connection yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a client whose `book` learns the keys that commands print.
+    pub fn with_book(book: KeyBook) -> Self {
+        let mut client = Self::default();
+        client.keys.book = book;
+        client
     }
 
     /// Sends a request and passes on what comes back, at the request's pace. Returns when the response has ended. Waits

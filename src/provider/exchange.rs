@@ -15,6 +15,7 @@ use super::client::{ModelRequest, send};
 use super::error::{ErrorClass, ProviderError};
 use super::http::{BodyFault, Connections, Post, add_header, error_body, next_bytes};
 use super::keys::KeyRing;
+use super::known_keys::is_telling;
 use super::reader::{Decode, Flow, Reader};
 use super::retry_after::retry_after;
 use super::secret::Secret;
@@ -204,10 +205,6 @@ fn header_map<D: Dialect>(
 
 /// What must not be repeated in error texts: the key, and values of headers that look like one.
 fn secrets(key: &Secret, headers: &[(String, Secret)]) -> Vec<Secret> {
-    let is_telling = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
-    };
     let values = headers.iter().filter(|(name, _)| is_telling(name)).map(|(_, value)| {
         let text = value.expose();
         // "Bearer x" is repeated as "x".

@@ -5,6 +5,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::known_keys;
 use super::models_json::{self, OrderedMap, ProviderDef};
 use super::registry::ConfigNotice;
 use super::spec::ValueSource;
@@ -61,6 +62,13 @@ impl Watched<(String, ValueSource)> {
     /// Returns a file of keys by provider, not read yet.
     pub(super) fn keys(path: PathBuf) -> Self {
         Self::new(path, parse_keys)
+    }
+}
+
+impl Watched<(String, String)> {
+    /// Returns a file of keys as names and everything in it that is a key, not read yet.
+    pub(super) fn all_keys(path: PathBuf) -> Self {
+        Self::new(path, parse_all_keys)
     }
 }
 
@@ -152,6 +160,20 @@ fn parse_models(path: &Path, text: &str) -> (Vec<ProviderDef>, Vec<ConfigNotice>
         message: fault.message,
     });
     (providers, notices.collect())
+}
+
+/// Reads every key of pi's `auth.json`, those of log-ins included. Faults are told by [`parse_keys`].
+fn parse_all_keys(_path: &Path, text: &str) -> (Vec<(String, String)>, Vec<ConfigNotice>) {
+    let entries = serde_json::from_str::<OrderedMap<serde_json::Map<String, serde_json::Value>>>(text);
+    let keys = entries.unwrap_or_default().0.into_iter().flat_map(|(provider, entry)| {
+        let is_key = |name: &str| matches!(name, "access" | "refresh") || known_keys::is_telling(name);
+        let keys = entry.into_iter().filter(|(name, _)| is_key(name));
+        let name = format!("key of {provider}");
+        keys.flat_map(|(_, value)| value.as_str().map(|value| known_keys::literal(&name, value)))
+            .flatten()
+            .collect::<Vec<_>>()
+    });
+    (keys.collect(), Vec::new())
 }
 
 /// Reads the `api_key` entries of pi's `auth.json`; other kinds belong to log-ins that only pi can renew.

@@ -16,6 +16,7 @@ use super::secret::Secret;
 use super::spec::{ModelSpec, ValueSource};
 use crate::config::env::SessionEnv;
 use crate::constants::KEY_COMMAND_TIMEOUT;
+use crate::redact::KeyBook;
 
 /// Most output of a key command that is read, in bytes.
 const MAX_KEY_BYTES: u64 = 64 * 1024;
@@ -28,6 +29,8 @@ const MAX_CACHED: usize = 256;
 #[derive(Clone, Default)]
 pub(super) struct KeyRing {
     cached: Arc<Mutex<Cached>>,
+    /// Learns what commands print.
+    pub(super) book: KeyBook,
 }
 
 /// Keys by command and fingerprint of the environment.
@@ -107,6 +110,7 @@ impl KeyRing {
             // Dropping the run kills the command.
             value = run(command, env, KEY_COMMAND_TIMEOUT) => value.map_err(Fault::Command)?,
         };
+        self.book.learn([("output of a key command".to_owned(), value.expose().to_owned())]);
         let mut cached = self.lock();
         if cached.len() >= MAX_CACHED {
             cached.clear();

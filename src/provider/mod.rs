@@ -27,6 +27,7 @@ mod http;
 mod json_error;
 mod key_status;
 mod keys;
+mod known_keys;
 mod lenient;
 pub mod levels;
 mod local;

@@ -17,6 +17,7 @@ use agentd_protocol::methods::EnvSource;
 use super::builtin;
 use super::definitions::{self, Definitions, KeyFiles, KeyPlace};
 use super::demo;
+use super::known_keys::{self, Named as NamedKeys};
 use super::levels::{clamp_level, supported_levels};
 use super::lookup::{Fit, Named, fitting};
 use super::models_json::ProviderDef;
@@ -40,6 +41,8 @@ pub struct ModelRegistry {
     demo: Arc<ModelSpec>,
     secret_names: HashSet<String>,
     pub(super) key_places: Vec<(String, Vec<(KeyPlace, ValueSource)>)>,
+    /// Names and keys that stand in the files.
+    keys: NamedKeys,
     notices: Vec<ConfigNotice>,
 }
 
@@ -180,8 +183,23 @@ impl ModelRegistry {
             unsupported: built.unsupported,
             key_places: built.key_places,
             demo: Arc::new(demo::spec()),
+            keys: Vec::new(),
             notices,
         }
+    }
+
+    /// Adds the keys that stand in the files.
+    pub(super) fn with_keys(self, keys: NamedKeys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Returns all keys that can be known without running a command, each with a name for people: those of the files,
+    /// and those of an environment.
+    pub fn known_keys(&self, env: &SessionEnv) -> Vec<(String, String)> {
+        // What the variable is called tells people more.
+        let mut keys = known_keys::in_environment(env, &self.secret_names);
+        keys.extend(self.keys.iter().cloned());
+        keys
     }
 
     /// Returns what in the files was left aside.

@@ -9,6 +9,7 @@ use agentd_protocol::model::{Model, ModelCost};
 use serde_json::{Map, Value};
 
 use super::anthropic_messages;
+use super::known_keys::shown_url;
 use super::openai_completions::compat::Compat;
 use super::secret::Secret;
 use crate::config::env::SessionEnv;
@@ -23,7 +24,7 @@ pub const API_DEMO: &str = "demo";
 /// A model that can be asked.
 #[derive(Clone, Debug)]
 pub struct ModelSpec {
-    /// The model as clients see it.
+    /// The model, with the address that requests go to; clients see it as [`ModelSpec::shown`].
     pub model: Model,
     /// Its provider.
     pub provider: Arc<ProviderSpec>,
@@ -43,6 +44,11 @@ impl ModelSpec {
     /// Returns the model's name as it is written everywhere: `provider/id`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.model.provider, self.model.id)
+    }
+
+    /// Returns the model as clients see it: its address without what may be a key.
+    pub fn shown(&self) -> Model {
+        Model { base_url: shown_url(&self.model.base_url), ..self.model.clone() }
     }
 
     /// Tells whether it is the built-in demo model.

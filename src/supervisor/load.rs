@@ -164,6 +164,7 @@ impl Supervisor {
             let (cwd, env, services) = (cwd.clone(), env.clone(), Arc::clone(&self.0.services));
             move || {
                 services.trust.load_or_none();
+                services.learn_keys(&env);
                 survey(&cwd, &env, &services)
             }
         });

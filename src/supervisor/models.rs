@@ -32,7 +32,7 @@ impl Supervisor {
             None => models.default_model(env, last_used.as_deref()),
         };
         GetAvailableModelsResult {
-            models: models.available(env).iter().map(|spec| spec.model.clone()).collect(),
+            models: models.available(env).iter().map(|spec| spec.shown()).collect(),
             default_model: default.ok().map(|(spec, _)| spec.name()),
             notices: models.notices().iter().map(ToString::to_string).collect(),
         }

@@ -66,16 +66,18 @@ impl Supervisor {
     ///
     /// # Errors
     /// A parameter cannot be used, or the working directory cannot be entered.
-    pub async fn new_session(&self, new: NewSession) -> Result<SessionHandle, SupervisorError> {
+    pub async fn new_session(&self, mut new: NewSession) -> Result<SessionHandle, SupervisorError> {
         self.refuse_when_closing()?;
         check(&new, &self.0.services.tools)?;
         let (cwd, env, services) = (new.cwd.clone(), new.env.clone(), Arc::clone(&self.0.services));
         let looked = self.0.services.tasks.spawn_blocking(move || {
             check_cwd(&cwd)?;
             services.trust.load_or_none();
+            services.learn_keys(&env);
             Ok::<_, SupervisorError>(survey(&cwd, &env, &services))
         });
         let project = looked.await.map_err(|_| SupervisorError::Failed)??;
+        new.name = new.name.map(|name| self.0.services.key_book.keys().redact(&name).into_owned());
         let config = self.settings_for(new.place()).await.settings;
         let model = self.choose_model(&new, &config).await?;
         let id = SessionId::new(Uuid::now_v7().to_string());

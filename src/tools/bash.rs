@@ -27,6 +27,7 @@ use super::truncate::format_size;
 use super::work::{Gate, Workers};
 use crate::constants::{COMMAND_TIMEOUT_MAX_SECS, DRAIN_LIMIT, DRAIN_QUIET};
 use crate::exec::{ExecCommand, Running, SpawnError};
+use crate::redact::{Keys, Redactor};
 
 /// Arguments of `bash`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -285,6 +286,8 @@ const PIPE_READS: usize = 16;
 
 /// Where output goes: kept for the result, to the file, and to who listens.
 struct Sink<'a> {
+    keys: &'a Keys,
+    redactor: Redactor,
     decoder: Utf8Stream,
     kept: KeptOutput,
     file: FullOutput,
@@ -294,6 +297,8 @@ struct Sink<'a> {
 impl<'a> Sink<'a> {
     fn new(context: &'a ToolContext) -> Self {
         Self {
+            keys: &context.keys,
+            redactor: Redactor::default(),
             decoder: Utf8Stream::default(),
             kept: KeptOutput::default(),
             file: FullOutput::new(&context.outputs_dir),
@@ -302,6 +307,11 @@ impl<'a> Sink<'a> {
     }
 
     async fn take(&mut self, bytes: &[u8]) {
+        let bytes = self.redactor.push(self.keys, bytes);
+        self.take_redacted(&bytes).await;
+    }
+
+    async fn take_redacted(&mut self, bytes: &[u8]) {
         let text = self.decoder.feed(bytes);
         self.keep(&text);
         self.file.push(bytes).await;
@@ -317,6 +327,8 @@ impl<'a> Sink<'a> {
 
     /// Takes what is left at the end.
     async fn finish(&mut self) {
+        let held = self.redactor.finish(self.keys);
+        self.take_redacted(&held).await;
         let rest = self.decoder.finish();
         self.keep(&rest);
         self.live.finish().await;

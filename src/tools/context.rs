@@ -1,6 +1,7 @@
 //! What a tool call is given and what it gives back.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentd_protocol::ToolCallId;
@@ -13,6 +14,7 @@ use super::known_files::KnownFiles;
 use super::locks::FileLocks;
 use crate::exec::Spawner;
 pub use crate::permissions::policy::EffectClass;
+use crate::redact::Keys;
 
 /// Where and with what a tool call runs.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct ToolContext {
     pub resizes_images: bool,
     /// The model, when it takes no images.
     pub text_only_model: Option<String>,
+    /// Keys that must not be in any output.
+    pub keys: Arc<Keys>,
 }
 
 /// What a running tool tells meanwhile.

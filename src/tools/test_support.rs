@@ -1,6 +1,7 @@
 //! A place for tool calls: a working directory, a home and a context.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agentd_protocol::message::ToolCall;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FileLocks, KnownFiles, Progress, ToolContext, ToolOutput, ToolRegistry};
 use crate::exec::Spawner;
+use crate::redact::Keys;
 
 /// Temporary folder with `w` (working directory), `h` (home) and `out` (outputs, not made yet).
 pub(super) struct Place {
@@ -18,6 +20,7 @@ pub(super) struct Place {
     pub(super) cancel: CancellationToken,
     pub(super) env: Vec<(String, String)>,
     pub(super) known_files: Option<KnownFiles>,
+    pub(super) keys: Arc<Keys>,
 }
 
 impl Place {
@@ -35,6 +38,7 @@ impl Place {
             cancel: CancellationToken::new(),
             env: vec![("HOME".to_owned(), home), ("PATH".to_owned(), path)],
             known_files: None,
+            keys: Arc::default(),
         }
     }
 
@@ -86,6 +90,7 @@ impl Place {
             command_limit: None,
             resizes_images: true,
             text_only_model: None,
+            keys: Arc::clone(&self.keys),
         }
     }
 

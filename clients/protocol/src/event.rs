@@ -230,8 +230,8 @@ pub enum Event {
         /// What it is about: `damaged_lines` (lines of the file that cannot be read), `write_failed` (what waited for the
         /// write did not happen, and a run that was going on ends), `foreign_entries` (another program has written to the
         /// file), `login_shell_env` (no client has sent an environment), `models_file` (a fault in a file of models),
-        /// `images_left_out` (a provider refused images, which are no longer sent), `session_failed` (a fault of the
-        /// daemon; the session is loaded anew).
+        /// `images_left_out` (a provider refused images, which are no longer sent), `key_redacted` (a configured key was
+        /// taken out of a user's message), `session_failed` (a fault of the daemon; the session is loaded anew).
         kind: String,
         /// What happened and what can be done.
         message: String,

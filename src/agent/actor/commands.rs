@@ -46,7 +46,10 @@ impl SessionActor {
             Command::GetLastAssistantText(reply) => self.answer_read(reply, |actor| Ok(actor.last_assistant_text())),
             Command::GetStats(reply) => self.answer_read(reply, |actor| Ok(actor.stats())),
             Command::GetPlace(reply) => self.answer_read(reply, |actor| Ok(actor.place())),
-            Command::SetName(name, reply) => self.set_name(&name, reply),
+            Command::SetName(name, reply) => {
+                let name = self.services.key_book.keys().redact(&name).into_owned();
+                self.set_name(&name, reply);
+            }
             Command::SetModel(name, reply) => self.set_model(name, reply),
             Command::SetThinkingLevel(level, reply) => self.set_thinking_level(level, reply),
             Command::CycleThinkingLevel(reply) => self.cycle_thinking_level(reply),
@@ -193,6 +196,7 @@ impl SessionActor {
 
     fn set_env(&mut self, env: BTreeMap<String, String>, reply: Reply<Empty>) {
         self.settings.env = SessionEnv::new(env, EnvSource::Client);
+        self.services.learn_keys(&self.settings.env);
         self.notices.retain(|(kind, _)| *kind != LOGIN_ENV_NOTICE);
         self.change_in_turn(Self::find_lost_model);
         self.answer_written(reply, |_| Empty {});

@@ -18,7 +18,7 @@ impl SessionActor {
     pub(super) fn set_model(&mut self, name: String, reply: Reply<Model>) {
         self.change_in_turn(move |actor| match actor.services.models.registry().resolve(&name, &actor.settings.env) {
             Ok((spec, level)) => {
-                let model = spec.model.clone();
+                let model = spec.shown();
                 actor.choose_model(spec, level, reply, |_| model);
             }
             Err(error) => drop(reply.send(Err(error.into()))),
@@ -29,7 +29,7 @@ impl SessionActor {
     pub(super) fn cycle_model(&mut self, reply: Reply<CycleModelResult>) {
         self.change_in_turn(move |actor| match actor.next_model() {
             Some(spec) => {
-                let model = Some(spec.model.clone());
+                let model = Some(spec.shown());
                 let result = |level| CycleModelResult { model, thinking_level: Some(level), is_scoped: Some(false) };
                 actor.choose_model(spec, None, reply, result);
             }

@@ -113,7 +113,11 @@ impl SessionActor {
                 };
                 let trusted = Trusted::new(services.trust.load_or_none(), None);
                 let project = survey(&cwd, &env, &services);
-                let sections = current_sections(cwd.clone(), &env, tools, &services, &trusted);
+                services.models.refresh();
+                services.learn_keys(&env);
+                let mut sections = current_sections(cwd.clone(), &env, tools, &services, &trusted);
+                let keys = services.key_book.keys();
+                sections.values_mut().for_each(|section| keys.redact_json(section));
                 Ok(Found { model, project, sections, config })
             });
             PrepareResult { file: Some(file), foreign, found, is_stale: false }

@@ -20,7 +20,7 @@ impl SessionActor {
     pub(super) fn state(&self) -> SessionState {
         let settings = self.machine.settings();
         SessionState {
-            model: self.settings.model.as_ref().map(|spec| spec.model.clone()),
+            model: self.settings.model.as_ref().map(|spec| spec.shown()),
             thinking_level: self.settings.thinking,
             is_streaming: self.published.status != SessionStatus::Idle,
             is_compacting: false,

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use super::SessionActor;
+use super::hide_keys::ResponseRedactor;
 use super::images;
 use crate::agent::assembler::{Assembler, End, Update};
 use crate::agent::event::{self, Event};
@@ -28,6 +29,7 @@ pub(super) struct ActiveRequest {
     pub(super) id: RequestId,
     pub(super) entry_id: EntryId,
     pub(super) assembler: Assembler,
+    redactor: ResponseRedactor,
     /// Whether `message_start` was sent.
     pub(super) is_started: bool,
     events: mpsc::Receiver<Vec<StreamEvent>>,
@@ -102,6 +104,7 @@ impl SessionActor {
             id,
             entry_id,
             assembler,
+            redactor: ResponseRedactor::default(),
             is_started: false,
             events,
             task,
@@ -135,8 +138,13 @@ impl SessionActor {
     }
 
     fn on_stream_events(&mut self, events: Vec<StreamEvent>) {
+        let keys = self.services.key_book.keys();
         let mut updates = Vec::with_capacity(events.len());
-        for stream_event in events {
+        let mut hidden = Vec::with_capacity(events.len());
+        if let Some(request) = &mut self.request {
+            events.into_iter().for_each(|event| request.redactor.push(&keys, event, &mut hidden));
+        }
+        for stream_event in hidden {
             if matches!(stream_event, StreamEvent::Started) {
                 self.publish_updates(std::mem::take(&mut updates));
                 self.on_stream_started();
@@ -179,7 +187,8 @@ impl SessionActor {
                 let end = self.abort_end(Cut::Stopped);
                 self.finish_request(&end, true, None);
             }
-            Err(error) => {
+            Err(mut error) => {
+                self.services.key_book.keys().redact_in(&mut error.message);
                 let failure = Failure { class: error.class, retry_after: error.retry_after };
                 let closes_blocks = !error.is_cut();
                 self.finish_request(&End::Failed(error.message), closes_blocks, Some(failure));
@@ -197,6 +206,10 @@ impl SessionActor {
     /// Ends the request, whatever its task still does: the task is cancelled and its channel dropped.
     fn finish_request(&mut self, end: &End, closes_blocks: bool, failure: Option<Failure>) {
         let Some(mut request) = self.request.take() else { return };
+        for held in request.redactor.finish_all(&self.services.key_book.keys()) {
+            self.journal.note_stream(&held);
+            self.publish_updates(request.assembler.push(held).into_iter().collect());
+        }
         if closes_blocks {
             self.publish_updates(request.assembler.close_blocks());
         }

@@ -19,7 +19,7 @@ use crate::agent::event::{Event, ToolStart};
 use crate::agent::machine::{Input, ToolEnd};
 use crate::agent::services::Services;
 use crate::constants::{HEADLESS_COMMAND_LIMIT, TOOL_ABANDON, TOOL_PROGRESS, TOOL_UPDATE_INTERVAL};
-use crate::permissions::policy::CheckedCall;
+use crate::permissions::policy::{CheckedCall, EffectClass};
 use crate::permissions::questions::Preview;
 use crate::permissions::rules::Rules;
 use crate::tools::places::canonical;
@@ -34,6 +34,9 @@ const TOOL_FAULT: &str = "The tool failed because of a fault of the daemon; its 
 /// Result of a call that is no longer what was consented to.
 const CHANGED: &str = "The call was not run: what it would do has changed since the user consented to it, for the file has \
                        changed. Read it again before another attempt.";
+/// Result of a call that would write the note that stands for a key.
+const HIDDEN_KEY: &str = "Nothing was changed: a text of the form [redacted: …] stands for a key that is hidden from you, \
+                          and must not be written in its place. Change only the other lines, or ask the user.";
 
 /// A tool that runs.
 pub(super) struct LiveTool {
@@ -99,7 +102,13 @@ impl SessionActor {
             thought_signature: None,
             arguments_text: None,
         };
-        self.services.tools.validate(&self.settings.tools, &call)
+        let invocation = self.services.tools.validate(&self.settings.tools, &call)?;
+        // What the model has read is not what stands in the file: written back, the key would be lost.
+        let hides_key = || self.services.key_book.keys().stands_in_json(invocation.arguments());
+        if invocation.effect() == EffectClass::Write && hides_key() {
+            return Err(error_output(HIDDEN_KEY));
+        }
+        Ok(invocation)
     }
 
     /// Finds out what a person is shown of a call.
@@ -153,6 +162,7 @@ impl SessionActor {
             command_limit: self.clients.is_empty().then_some(HEADLESS_COMMAND_LIMIT),
             resizes_images: self.settings.config.images.auto_resize,
             text_only_model: self.settings.model.as_ref().and_then(|spec| images::text_only(spec)),
+            keys: self.services.key_book.keys(),
         };
         // Before the tool can do anything: after a kill, nobody must think that it had not begun.
         self.journal.note_tool_started(&start);

@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use agentd_protocol::message::ContentBlock;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -16,6 +17,26 @@ async fn run_command(place: &Place, command: &str) -> ToolOutput {
 #[track_caller]
 fn check(output: &ToolOutput, is_error: bool, text: &str) {
     assert_eq!((output.first_text(), output.is_error), (text, is_error));
+}
+
+/// A key that a command prints, in pieces and in a flood of output, is in nothing that is kept or told.
+#[tokio::test]
+async fn b210_a_key_that_is_printed_is_in_no_output() {
+    let mut place = Place::new();
+    place.keys = Arc::new(Keys::new([("K", "sk-CANARY-0123456789")]));
+    let halves = "printf 'a sk-CANARY-0'; sleep 0.3; printf '123456789 b\\377'; printf sk-CANARY-0";
+    let (output, progress) = place.run_with_progress("bash", json!({"command": halves})).await;
+    let told = format!("{progress:?}");
+    assert!(!told.contains("CANARY") && told.contains("[redacted: K]"), "{told}");
+    let expected = "a [redacted: K] b\u{fffd}[redacted: K]";
+    assert_eq!(output.result.content, [ContentBlock::text(expected)]);
+    assert_eq!(output.result.structured_content.unwrap()["output"], expected);
+    let flood = "for i in $(seq 3000); do echo \"$i sk-CANARY-0123456789 $i\"; done";
+    let (output, progress) = place.run_with_progress("bash", json!({"command": flood})).await;
+    let path = output.result.details.as_ref().unwrap()["fullOutputPath"].as_str().unwrap().to_owned();
+    let file = std::fs::read_to_string(path).unwrap();
+    assert_eq!((file.matches("[redacted: K]").count(), file.matches("CANARY").count()), (3000, 0));
+    assert!(!format!("{output:?}{progress:?}").contains("CANARY"));
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod disk;
 mod edit;
 mod gate;
 mod images;
+mod keys;
 mod lease;
 mod paths;
 mod pictures;

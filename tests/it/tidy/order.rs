@@ -8,7 +8,7 @@ use super::{assert_none, read, rust_files};
 const ORDER: &[&[&str]] = &[
     &["constants"],
     &["clock", "own_file", "tasks"],
-    &["trust"],
+    &["redact", "trust"],
     &["config::env", "config::settings"],
     &["config"],
     &["session"],
@@ -28,6 +28,7 @@ const ORDER: &[&[&str]] = &[
         "provider::retry_after",
         "provider::levels",
         "provider::lookup",
+        "provider::known_keys",
         "provider::spec",
         "provider::context",
         "provider::cost",
@@ -60,7 +61,10 @@ const ORDER: &[&[&str]] = &[
 
 /// Modules without `async`, files, sockets, clocks, environment and randomness: those are passed in as values.
 const PURE: &[&str] = &[
+    "redact::keys",
+    "redact::stream",
     "trust::decisions",
+    "provider::known_keys",
     "config::env",
     "config::settings",
     "session",

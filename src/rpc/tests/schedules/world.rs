@@ -22,6 +22,7 @@ use crate::config::{self, Config};
 use crate::exec::Spawner;
 use crate::permissions::rule_files::RuleFiles;
 use crate::provider::Catalog;
+use crate::redact::KeyBook;
 use crate::ring::{ListLog, Pull, Ring, RingBudget, Wake};
 use crate::rpc::{DaemonInfo, Server};
 use crate::store::index::Index;
@@ -171,6 +172,7 @@ fn services(config: Config, tasks: &Tasks, budget: &Arc<RingBudget>, model: &Arc
         writer: Writer::new(config.paths.owners_dir(), "test", None),
         own_folders: Arc::default(),
         file_locks: FileLocks::default(),
+        key_book: KeyBook::default(),
         trust: TrustStore::new(&config.paths.state_dir),
         rules: Arc::new(RuleFiles::new(&config.paths.config_dir)),
         index: index.clone(),
