@@ -2,7 +2,7 @@
 //!
 //! Pure: the text of files, variables and command lines is passed in; `config::live` reads them. [`KEYS`] is the table
 //! from which the reading of all places, the page of `proto-docs/` and the answers of `get_config` are made. A place
-//! gives a [`Layer`]; [`resolve`] puts layers over one another, key by key; [`Settings`] is what comes out, in types.
+//! gives a [`Layer`]; [`resolve()`] puts layers over one another, key by key; [`Settings`] is what comes out, in types.
 
 mod edit;
 mod file;
