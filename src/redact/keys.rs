@@ -95,17 +95,19 @@ impl Keys {
         Cow::Owned(out)
     }
 
-    /// Replaces keys in a text that is owned.
-    pub fn redact_in(&self, text: &mut String) {
-        if let Cow::Owned(redacted) = self.redact(text) {
-            *text = redacted;
-        }
+    /// Replaces keys in a text that is owned, and returns whether there were any.
+    pub fn redact_in(&self, text: &mut String) -> bool {
+        let Cow::Owned(redacted) = self.redact(text) else { return false };
+        *text = redacted;
+        true
     }
 
     /// Replaces keys in all texts of a JSON value. Those of our own making are not deep.
     pub fn redact_json(&self, value: &mut Value) {
         match value {
-            Value::String(text) => self.redact_in(text),
+            Value::String(text) => {
+                self.redact_in(text);
+            }
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
             Value::Object(members) => members.values_mut().for_each(|member| self.redact_json(member)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -72,15 +72,19 @@ impl SessionActor {
         if keys.is_empty() {
             return input;
         }
-        match &mut input {
+        let is_of_user = match &mut input {
             Input::Prompt { user, .. } | Input::Steer { user, .. } | Input::FollowUp { user, .. } => {
-                if hide_in_message(&keys, user) {
-                    let message = "a configured key was taken out of the message: no model and no session file gets it";
-                    self.publish(Event::Notice { kind: "key_redacted", message: message.to_owned() });
-                }
+                hide_in_message(&keys, user)
             }
-            Input::ToolFinished { end, .. } | Input::ToolValidated { verdict: Err(end), .. } => hide_in_end(&keys, end),
-            _ => {}
+            Input::ToolFinished { end, .. } | Input::ToolValidated { verdict: Err(end), .. } => {
+                hide_in_end(&keys, end);
+                false
+            }
+            _ => false,
+        };
+        if is_of_user {
+            let message = "a configured key was taken out of the message: no model and no session file gets it";
+            self.publish(Event::Notice { kind: "key_redacted", message: message.to_owned() });
         }
         input
     }
@@ -90,9 +94,7 @@ fn hide_in_message(keys: &Keys, user: &mut UserMessage) -> bool {
     let mut is_changed = false;
     for block in &mut user.content {
         if let ContentBlock::Text { text, .. } = block {
-            let length = text.len();
-            keys.redact_in(text);
-            is_changed |= text.len() != length;
+            is_changed |= keys.redact_in(text);
         }
     }
     is_changed
@@ -102,7 +104,9 @@ fn hide_in_end(keys: &Keys, end: &mut ToolEnd) {
     let ToolResult { content, details, structured_content } = Arc::make_mut(&mut end.result);
     for block in content {
         match block {
-            ContentBlock::Text { text, .. } => keys.redact_in(text),
+            ContentBlock::Text { text, .. } => {
+                keys.redact_in(text);
+            }
             ContentBlock::Other(value) => keys.redact_json(value),
             _ => {}
         }
